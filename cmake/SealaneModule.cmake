@@ -1,0 +1,46 @@
+# One target per folder, linked exactly as the folders may include each other.
+
+add_library(sealane_options INTERFACE)
+target_compile_options(sealane_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Werror
+  -fstack-protector-strong $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE>
+  $<$<AND:$<NOT:$<CONFIG:Debug>>,$<STREQUAL:${SEALANE_SANITIZER},>>:-D_FORTIFY_SOURCE=2>)
+target_compile_definitions(sealane_options INTERFACE _GLIBCXX_ASSERTIONS)
+target_link_options(sealane_options INTERFACE -Wl,-z,relro,-z,now)
+if(SEALANE_SANITIZER)
+  target_compile_options(sealane_options INTERFACE -fsanitize=${SEALANE_SANITIZER} -fno-omit-frame-pointer
+                         -fno-sanitize-recover=all)
+  target_link_options(sealane_options INTERFACE -fsanitize=${SEALANE_SANITIZER})
+endif()
+
+# sealane_module(NAME [DEPS folder...] [LINKS library...])
+#   Makes sealane_NAME from every .cpp of the current folder. DEPS are other folders of src/ whose headers this
+#   one may include; LINKS are the third-party libraries that stay inside it.
+function(sealane_module name)
+  cmake_parse_arguments(ARG "" "" "DEPS;LINKS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  add_library(sealane_${name} STATIC ${sources})
+  add_library(sealane::${name} ALIAS sealane_${name})
+  target_include_directories(sealane_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+    $<INSTALL_INTERFACE:include>
+    PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(sealane_${name} PUBLIC sealane_${dep})
+  endforeach()
+  target_link_libraries(sealane_${name} PRIVATE ${ARG_LINKS} sealane_options)
+endfunction()
+
+# sealane_embed_sql(TARGET FOLDER)
+#   Compiles sql/FOLDER/NNNN_*.sql into TARGET as sealane::FOLDER::EmbeddedMigrations().
+function(sealane_embed_sql target folder)
+  file(GLOB scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/sql/${folder}/*.sql)
+  set(generated ${CMAKE_CURRENT_BINARY_DIR}/embedded_migrations.cpp)
+  add_custom_command(
+    OUTPUT ${generated}
+    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${generated} -DNAMESPACE=${folder} "-DSCRIPTS=${scripts}"
+            -P ${PROJECT_SOURCE_DIR}/cmake/EmbedSql.cmake
+    DEPENDS ${scripts} ${PROJECT_SOURCE_DIR}/cmake/EmbedSql.cmake
+    VERBATIM)
+  target_sources(${target} PRIVATE ${generated})
+endfunction()
