@@ -30,9 +30,9 @@ class SchemaCheck {
   virtual Status Check(const Envelope& envelope) const = 0;
 };
 
-/// Refuses (kRejected, with field()) what must not enter the log: missing fields, text that is not UTF-8 or has a NUL,
-/// anything over its limit, a topic no broker takes, versions below 1, a JSON content type on bytes that are not JSON,
-/// doubled header names, times outside 1970..9999.
+/// Refuses (kRejected, with field()) what must not enter the log: missing fields, text that is not UTF-8 or has a
+/// NUL, anything over its limit, a topic no broker takes, versions below 1, a JSON content type on bytes that are not
+/// JSON, doubled header names, times outside 1970..9999.
 Status CheckAdmission(const Envelope& envelope, const Limits& limits);
 Status CheckDedupKey(const std::optional<std::string>& dedup_key, const Limits& limits);
 Status CheckAggregateName(const AggregateName& aggregate, const Limits& limits);

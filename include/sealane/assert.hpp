@@ -7,6 +7,6 @@ namespace sealane::detail {
 
 /// Checks an invariant of this program, in release builds too: a crash costs a retry, a wrong write costs an event.
 /// `sentence` says what must be true, for the person who reads the crash at night.
-#define SEALANE_ASSERT(condition, sentence)                                                       \
-  (static_cast<bool>(condition) ? static_cast<void>(0)                                            \
+#define SEALANE_ASSERT(condition, sentence)            \
+  (static_cast<bool>(condition) ? static_cast<void>(0) \
                                 : ::sealane::detail::AssertionFailed(#condition, sentence, __FILE__, __LINE__))

@@ -14,8 +14,8 @@ using BootTime = std::chrono::nanoseconds;
 
 /// The only source of time in the library, so that tests and the simulator can own it.
 ///
-/// Now() is for people and for stored data and may step; SinceBoot() is for deadlines. Implementations are safe to use
-/// from several threads.
+/// Now() is for people and for stored data and may step; SinceBoot() is for deadlines. Implementations are safe to
+/// use from several threads.
 class Clock {
  public:
   virtual ~Clock() = default;

@@ -52,8 +52,8 @@ struct Envelope {
 std::string ToJson(const Envelope& envelope);
 
 /// Reads what ToJson() wrote, strictly: a missing or mistyped field, a doubled field, malformed JSON, nesting deeper
-/// than 64 or a payload that contradicts its hash is an error of kind kRejected whose message names the byte position.
-/// Unknown fields are kept in Envelope::unknown.
+/// than 64 or a payload that contradicts its hash is an error of kind kRejected whose message names the byte
+/// position. Unknown fields are kept in Envelope::unknown.
 Result<Envelope> EnvelopeFromJson(std::string_view json);
 
 }  // namespace sealane

@@ -55,10 +55,10 @@ struct Event {
   std::string schema_id = {};  ///< identity in a schema registry
   std::string producer = {};   ///< empty: OutboxOptions::producer
 
-  std::optional<EventId> id = {};                ///< empty: a fresh version 7 id. Given: refused if it exists already
-  std::optional<Timestamp> occurred_at = {};     ///< empty: the time of the append
-  std::optional<Timestamp> available_at = {};    ///< not delivered before this time
-  std::optional<std::string> dedup_key = {};     ///< given: a second append with it is a no-op (per tenant)
+  std::optional<EventId> id = {};              ///< empty: a fresh version 7 id. Given: refused if it exists already
+  std::optional<Timestamp> occurred_at = {};   ///< empty: the time of the append
+  std::optional<Timestamp> available_at = {};  ///< not delivered before this time
+  std::optional<std::string> dedup_key = {};   ///< given: a second append with it is a no-op (per tenant)
   bool unique_version = true;  ///< refuse a second event of this type for the same tenant, aggregate and version
 };
 

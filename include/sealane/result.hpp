@@ -62,7 +62,9 @@ class [[nodiscard]] Result {
 /// The value of an operation that only succeeds or fails.
 struct Done {};
 using Status = Result<Done>;
-inline Status Ok() { return Status(Done{}); }
+inline Status Ok() {
+  return Status(Done{});
+}
 
 /// What ValueOrThrow() throws.
 class SealaneException : public std::runtime_error {
@@ -87,17 +89,17 @@ T ValueOrThrow(Result<T> result) {
 #define SEALANE_CONCAT(a, b) SEALANE_CONCAT_IMPL(a, b)
 
 /// Leaves the current function with the error, if there is one.
-#define SEALANE_RETURN_IF_ERROR(expression)                                                   \
-  do {                                                                                        \
-    if (auto sealane_status = (expression); !sealane_status) {                                \
-      return std::move(sealane_status).error();                                               \
-    }                                                                                         \
+#define SEALANE_RETURN_IF_ERROR(expression)                    \
+  do {                                                         \
+    if (auto sealane_status = (expression); !sealane_status) { \
+      return std::move(sealane_status).error();                \
+    }                                                          \
   } while (false)
 
 /// Declares `declaration` from the value of `expression`, or leaves the current function with the error.
-#define SEALANE_ASSIGN_OR_RETURN(declaration, expression)                                     \
-  auto SEALANE_CONCAT(sealane_result_, __LINE__) = (expression);                              \
-  if (!SEALANE_CONCAT(sealane_result_, __LINE__)) {                                           \
-    return std::move(SEALANE_CONCAT(sealane_result_, __LINE__)).error();                      \
-  }                                                                                           \
+#define SEALANE_ASSIGN_OR_RETURN(declaration, expression)                \
+  auto SEALANE_CONCAT(sealane_result_, __LINE__) = (expression);         \
+  if (!SEALANE_CONCAT(sealane_result_, __LINE__)) {                      \
+    return std::move(SEALANE_CONCAT(sealane_result_, __LINE__)).error(); \
+  }                                                                      \
   declaration = std::move(SEALANE_CONCAT(sealane_result_, __LINE__)).value()

@@ -46,7 +46,8 @@ struct IdempotencyClaim {
   std::string key;           ///< chosen by the client, for example its Idempotency-Key header
   std::string request_hash;  ///< of the request's content: the same key with another hash is a conflict
   std::chrono::seconds remember = std::chrono::hours{24};  ///< how long a response is replayed
-  std::chrono::seconds patience = std::chrono::minutes{1};  ///< an unfinished committed claim is free again after this
+  std::chrono::seconds patience =
+      std::chrono::minutes{1};  ///< an unfinished committed claim is free again after this
 };
 
 /// The answer that was given and will be given again.
@@ -91,14 +92,14 @@ class Transaction {
   virtual Status CompleteOnce(const IdempotencyClaim& claim, const StoredResponse& response) = 0;
 };
 
-/// A transaction as an application has it: an open PGconn, an open sqlite3, or any Transaction. Made implicitly, for the
-/// length of one call; the handle stays the caller's.
+/// A transaction as an application has it: an open PGconn, an open sqlite3, or any Transaction. Made implicitly, for
+/// the length of one call; the handle stays the caller's.
 class TransactionRef {
  public:
   /// An open transaction on a libpq connection. `schema` is where `sealane migrate up` put the tables.
   TransactionRef(pg_conn* connection, std::string_view schema = "sealane");  // NOLINT: implicit on purpose
   /// An open transaction on a SQLite connection.
-  TransactionRef(sqlite3* connection);  // NOLINT: implicit on purpose
+  TransactionRef(sqlite3* connection);                                      // NOLINT: implicit on purpose
   TransactionRef(Transaction& transaction) : transaction_(&transaction) {}  // NOLINT: implicit on purpose
 
   Transaction* operator->() const { return transaction_; }

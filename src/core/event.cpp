@@ -2,7 +2,9 @@
 
 namespace sealane {
 
-std::string_view ToString(EventKind kind) { return kind == EventKind::kCommand ? "command" : "event"; }
+std::string_view ToString(EventKind kind) {
+  return kind == EventKind::kCommand ? "command" : "event";
+}
 
 std::optional<EventKind> ParseEventKind(std::string_view text) {
   if (text == "event") return EventKind::kEvent;

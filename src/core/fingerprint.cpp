@@ -4,8 +4,9 @@
 #include <initializer_list>
 #include <string>
 
-#include "base/sha256.hpp"
 #include "sealane/assert.hpp"
+
+#include "base/sha256.hpp"
 
 namespace sealane {
 namespace {
@@ -25,7 +26,9 @@ Fingerprint Compute(UniqueKind kind, std::initializer_list<std::string_view> par
 
 }  // namespace
 
-Fingerprint FingerprintOfId(const EventId& id) { return Compute(UniqueKind::kEventId, {id.ToString()}); }
+Fingerprint FingerprintOfId(const EventId& id) {
+  return Compute(UniqueKind::kEventId, {id.ToString()});
+}
 
 Fingerprint FingerprintOfVersion(const Envelope& envelope) {
   SEALANE_ASSERT(envelope.aggregate.version.has_value(), "only a given version can be asked to be unique");

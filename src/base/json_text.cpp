@@ -1,0 +1,90 @@
+#include "base/json_text.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "sealane/assert.hpp"
+
+#include "base/text.hpp"
+
+namespace sealane {
+namespace {
+
+constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
+
+std::size_t LengthByLead(unsigned char lead) {
+  if (lead < 0x80) return 1;
+  if (lead < 0xe0) return 2;
+  return lead < 0xf0 ? 3 : 4;
+}
+
+std::string EscapedByte(unsigned char c) {
+  switch (c) {
+    case '"':
+      return "\\\"";
+    case '\\':
+      return "\\\\";
+    case '\b':
+      return "\\b";
+    case '\f':
+      return "\\f";
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
+    default:
+      break;
+  }
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  return {'\\', 'u', '0', '0', kDigits[c >> 4U], kDigits[c & 15U]};
+}
+
+// The JSON form of what stands at the front of a text, and how many bytes of it that covers.
+struct Piece {
+  std::string json;
+  std::size_t taken = 1;
+};
+
+Piece NextPiece(std::string_view text, bool valid) {
+  const auto lead = static_cast<unsigned char>(text.front());
+  if (lead < 0x20 || lead == 0x7f || lead == '"' || lead == '\\') return {EscapedByte(lead), 1};
+  if (!valid) return {std::string(kReplacement), 1};
+  const std::string_view sequence = text.substr(0, LengthByLead(lead));
+  if (sequence == "\xe2\x80\xa8") return {"\\u2028", sequence.size()};
+  if (sequence == "\xe2\x80\xa9") return {"\\u2029", sequence.size()};
+  return {std::string(sequence), sequence.size()};
+}
+
+}  // namespace
+
+bool AppendJsonString(std::string& out, std::string_view text, std::size_t budget) {
+  SEALANE_ASSERT(budget >= 2, "a JSON string has room for its quotes");
+  const std::size_t end = out.size() + std::min(budget, out.max_size() - out.size()) - 1;  // the closing quote
+  out.push_back('"');
+  std::size_t valid_until = FirstInvalidUtf8(text).value_or(text.size());
+  bool whole = true;
+  for (std::size_t at = 0; at < text.size();) {
+    const bool valid = at < valid_until;
+    const Piece piece = NextPiece(text.substr(at), valid);
+    if (out.size() + piece.json.size() > end) {
+      whole = false;
+      break;
+    }
+    out += piece.json;
+    at += piece.taken;
+    if (!valid) valid_until = at + FirstInvalidUtf8(text.substr(at)).value_or(text.size() - at);
+  }
+  out.push_back('"');
+  return whole;
+}
+
+std::string JsonString(std::string_view text) {
+  std::string out;
+  out.reserve(text.size() + 2);
+  AppendJsonString(out, text, std::numeric_limits<std::size_t>::max());
+  return out;
+}
+
+}  // namespace sealane

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "sealane/envelope.hpp"
+
+namespace sealane {
+
+/// The form in which an event leaves for a broker. docs/envelope.md lists the headers of each.
+enum class WireProfile : std::uint8_t {
+  kEnvelope,               ///< our JSON envelope, its metadata repeated as headers
+  kCloudEvents,            ///< CloudEvents 1.0, binary mode of the Kafka binding: value = payload
+  kCloudEventsStructured,  ///< CloudEvents 1.0 as one JSON document
+  kDebezium,               ///< what Debezium's outbox event router would have sent
+  kRaw,                    ///< key, payload and the event's own headers
+};
+/// `envelope`, `cloudevents`, `cloudevents-structured`, `debezium`, `raw`.
+std::string_view ToString(WireProfile profile);
+std::optional<WireProfile> ParseWireProfile(std::string_view text);
+
+/// The content type of a message whose value is our JSON envelope.
+inline constexpr std::string_view kEnvelopeContentType = "application/vnd.sealane.event+json";
+
+struct WireOptions {
+  std::string source = {};  ///< CloudEvents `source`; empty: `/sealane/<producer>`
+};
+
+/// One message as handed to a broker.
+struct WireMessage {
+  std::string key;
+  std::string value;
+  Headers headers;
+  friend bool operator==(const WireMessage&, const WireMessage&) = default;
+};
+
+/// A pure function of its arguments: the same event gives the same bytes, on every relay and on every attempt.
+///
+/// Our headers come first. The event's own headers follow; one whose name is reserved is shipped as `own-<name>`, so
+/// that it can neither replace nor shadow ours.
+WireMessage ToWire(const Envelope& envelope, WireProfile profile, const WireOptions& options = {});
+
+/// Names that profiles use or may come to use: those of ToWire(), and everything that starts with `ce_`, `ce-`,
+/// `cloudevents` or `sealane-`. Upper and lower case count as the same, because some brokers do not tell them apart.
+bool IsReservedHeader(std::string_view name);
+
+}  // namespace sealane
