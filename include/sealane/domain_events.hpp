@@ -30,13 +30,13 @@ struct Decimal {
 class Field {
  public:
   Field() = default;
-  Field(bool value) : value_(value) {}                                // NOLINT: implicit on purpose
-  Field(int value) : value_(std::int64_t{value}) {}                   // NOLINT
-  Field(std::int64_t value) : value_(value) {}                        // NOLINT
-  Field(Decimal value) : value_(std::move(value)) {}                  // NOLINT
-  Field(std::string value) : value_(std::move(value)) {}              // NOLINT
-  Field(std::string_view value) : value_(std::string(value)) {}       // NOLINT
-  Field(const char* value) : value_(std::string(value)) {}            // NOLINT
+  Field(bool value) : value_(value) {}                                                 // NOLINT: implicit on purpose
+  Field(int value) : value_(std::int64_t{value}) {}                                    // NOLINT
+  Field(std::int64_t value) : value_(value) {}                                         // NOLINT
+  Field(Decimal value) : value_(std::move(value)) {}                                   // NOLINT
+  Field(std::string value) : value_(std::move(value)) {}                               // NOLINT
+  Field(std::string_view value) : value_(std::string(value)) {}                        // NOLINT
+  Field(const char* value) : value_(std::string(value)) {}                             // NOLINT
   Field(Fields inside) : value_(std::make_shared<const Fields>(std::move(inside))) {}  // NOLINT
 
   /// The values inside, or null for a plain value.
@@ -73,14 +73,14 @@ class EventRecorder {
 /// else.
 struct Mapping {
   std::string topic;
-  std::string type;                  ///< of the integration event
-  std::vector<std::string> fields;   ///< allow-list; `amount.currency` names a value inside. A name that holds values
-                                     ///< inside is refused: list its leaves
+  std::string type;                 ///< of the integration event
+  std::vector<std::string> fields;  ///< allow-list; `amount.currency` names a value inside. A name that holds values
+                                    ///< inside is refused: list its leaves
   std::int32_t schema_version = 1;
   EventKind kind = EventKind::kEvent;
-  std::string key_field = {};        ///< value used as ordering key; empty: the aggregate's id
+  std::string key_field = {};  ///< value used as ordering key; empty: the aggregate's id
   std::string schema_id = {};
-  bool optional_fields = false;      ///< leave listed fields out when the domain event lacks them, instead of refusing
+  bool optional_fields = false;  ///< leave listed fields out when the domain event lacks them, instead of refusing
 };
 
 /// Which domain events leave the service, and as what. Types without a mapping do not leave.
@@ -111,8 +111,9 @@ struct CommandContext {
   std::string tracestate = {};
 };
 
-/// Collects the domain events of one command and appends what the policy lets out, just before the commit: late enough
-/// that order numbers are drawn after the rows are locked, in one round trip. Outbox and policy must outlive it.
+/// Collects the domain events of one command and appends what the policy lets out, just before the commit: late
+/// enough that order numbers are drawn after the rows are locked, in one round trip. Outbox and policy must outlive
+/// it.
 class UnitOfWork {
  public:
   UnitOfWork(const Outbox& outbox, const MappingPolicy& policy, CommandContext context)
@@ -122,8 +123,8 @@ class UnitOfWork {
   void Collect(EventRecorder& recorder);
   void Collect(DomainEvent event) { collected_.push_back(std::move(event)); }
 
-  /// Maps and appends everything collected, all or none. Afterwards the unit is empty; on an error it keeps its events
-  /// and nothing was written.
+  /// Maps and appends everything collected, all or none. Afterwards the unit is empty; on an error it keeps its
+  /// events and nothing was written.
   Result<std::vector<Appended>> Flush(TransactionRef transaction);
 
  private:

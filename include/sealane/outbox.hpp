@@ -16,8 +16,8 @@
 namespace sealane {
 
 struct OutboxOptions {
-  std::string producer = {};       ///< name of this service, for events that carry none
-  Limits limits = {};              ///< what an event may measure
+  std::string producer = {};                  ///< name of this service, for events that carry none
+  Limits limits = {};                         ///< what an event may measure
   const SchemaCheck* schema_check = nullptr;  ///< optional check of payloads; must outlive the Outbox
   std::size_t batch_events_max = 10'000;
   std::size_t batch_bytes_max = std::size_t{64} << 20;
@@ -26,9 +26,11 @@ struct OutboxOptions {
 /// Appends events in the caller's own open transaction: they exist exactly when that transaction commits.
 ///
 ///     sealane::Outbox outbox({.producer = "shop"});
+///
 ///     PQexec(conn, "BEGIN");
 ///     PQexec(conn, "INSERT INTO orders VALUES (42, 'placed')");
-///     auto event = outbox.Append(conn, {.topic = "orders", .key = "42", .type = "OrderPlaced", .payload = R"({"id":42})"});
+///     auto event = outbox.Append(
+///         conn, {.topic = "orders", .key = "42", .type = "OrderPlaced", .payload = R"({"id":42})"});
 ///     PQexec(conn, event ? "COMMIT" : "ROLLBACK");
 ///
 /// Nothing here talks to a broker or keeps a connection. An error means that nothing was written; without an open

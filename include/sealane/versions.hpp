@@ -11,8 +11,10 @@ namespace sealane {
 /// caller's transaction, so writers of one aggregate queue up and a rollback gives the number back.
 Result<std::int64_t> NextVersion(TransactionRef transaction, const AggregateName& aggregate);
 
-/// Optimistic locking: moves the aggregate from `expected` to `expected + 1` and returns that, or fails with kConflict
+/// Optimistic locking: moves the aggregate from `expected` to `expected + 1` and returns that, or fails with
+/// kConflict
 /// (`version_conflict`) when somebody else was faster. A new aggregate stands at 0.
-Result<std::int64_t> AdvanceVersion(TransactionRef transaction, const AggregateName& aggregate, std::int64_t expected);
+Result<std::int64_t> AdvanceVersion(TransactionRef transaction, const AggregateName& aggregate,
+                                    std::int64_t expected);
 
 }  // namespace sealane

@@ -1,8 +1,9 @@
 #include "sealane/idempotency.hpp"
 
+#include "sealane/admission.hpp"
+
 #include "base/hex.hpp"
 #include "base/sha256.hpp"
-#include "sealane/admission.hpp"
 
 namespace sealane {
 
@@ -17,6 +18,8 @@ Status Idempotency::Complete(TransactionRef transaction, const IdempotencyClaim&
   return transaction->CompleteOnce(claim, response);
 }
 
-std::string HashRequest(std::string_view request) { return ToHex(Sha256(request)); }
+std::string HashRequest(std::string_view request) {
+  return ToHex(Sha256(request));
+}
 
 }  // namespace sealane

@@ -24,6 +24,8 @@ Error SchemaIsOlder(int installed, int known) {
       .WithHint("bring it up to date with: sealane migrate up");
 }
 
-std::string Checksum(std::string_view script) { return ToHex(Sha256(script)); }
+std::string Checksum(std::string_view script) {
+  return ToHex(Sha256(script));
+}
 
 }  // namespace sealane

@@ -39,7 +39,8 @@ class Migrator {
   virtual Result<SchemaState> Examine() = 0;
   /// Applies what is pending in one transaction and returns it; empty when there was nothing to do. Safe to run twice
   /// and from several processes at once: one does the work, the others wait and find it done.
-  /// Errors: `schema_newer` (nothing is touched), `schema_changed` (an applied script differs from the one compiled in).
+  /// Errors: `schema_newer` (nothing is touched), `schema_changed` (an applied script differs from the one compiled
+  /// in).
   virtual Result<std::vector<AppliedMigration>> Up() = 0;
   /// The script as it would be sent, placeholders filled in, for people who run their SQL themselves.
   virtual std::string Render(const Migration& migration) const = 0;

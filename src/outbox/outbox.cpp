@@ -1,14 +1,15 @@
 #include "sealane/outbox.hpp"
 
-#include <fmt/format.h>
-
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "base/sha256.hpp"
 
 namespace sealane {
 
-Outbox::Outbox(OutboxOptions options) : Outbox(std::move(options), SystemClock::Instance(), EventIdGenerator::Instance()) {}
+Outbox::Outbox(OutboxOptions options)
+    : Outbox(std::move(options), SystemClock::Instance(), EventIdGenerator::Instance()) {}
 
 Outbox::Outbox(OutboxOptions options, Clock& clock, EventIdGenerator& ids)
     : options_(std::move(options)), clock_(clock), ids_(ids) {}
@@ -58,8 +59,9 @@ Result<Appended> Outbox::Append(TransactionRef transaction, const Event& event) 
 
 Result<std::vector<Appended>> Outbox::AppendAll(TransactionRef transaction, std::span<const Event> events) const {
   if (events.size() > options_.batch_events_max) {
-    return Error(ErrorKind::kRejected, "batch_too_large",
-                 fmt::format("{} events in one batch, at most {} are taken", events.size(), options_.batch_events_max))
+    return Error(
+               ErrorKind::kRejected, "batch_too_large",
+               fmt::format("{} events in one batch, at most {} are taken", events.size(), options_.batch_events_max))
         .WithHint("append in several batches; they commit together in the same transaction");
   }
   std::vector<NewEntry> entries;

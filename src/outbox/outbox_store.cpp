@@ -10,7 +10,9 @@ constexpr std::array<std::string_view, 6> kStateNames = {"PENDING", "PUBLISHING"
                                                          "FAILED",  "DEAD",       "DISCARDED"};
 }  // namespace
 
-std::string_view ToString(DeliveryState state) { return kStateNames.at(static_cast<std::size_t>(state)); }
+std::string_view ToString(DeliveryState state) {
+  return kStateNames.at(static_cast<std::size_t>(state));
+}
 
 std::optional<DeliveryState> ParseDeliveryState(std::string_view text) {
   for (std::size_t i = 0; i < kStateNames.size(); ++i) {

@@ -8,9 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "outbox/migration.hpp"
 #include "sealane/envelope.hpp"
 #include "sealane/transaction.hpp"
+
+#include "outbox/migration.hpp"
 
 namespace sealane {
 

@@ -13,8 +13,7 @@ Result<std::int64_t> AdvanceVersion(TransactionRef transaction, const AggregateN
                                     std::int64_t expected) {
   SEALANE_RETURN_IF_ERROR(CheckAggregateName(aggregate, Limits{}));
   if (expected < 0) {
-    return Error(ErrorKind::kRejected, "invalid_version", "an expected version is 0 or more")
-        .WithField("expected");
+    return Error(ErrorKind::kRejected, "invalid_version", "an expected version is 0 or more").WithField("expected");
   }
   return transaction->AdvanceVersion(aggregate, expected);
 }
