@@ -1,0 +1,149 @@
+#include "postgres/postgres_migrator.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "postgres/sql_state.hpp"
+
+namespace sealane::postgres {
+namespace {
+
+std::string ReplaceAll(std::string text, std::string_view from, std::string_view to) {
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+Status RunScript(PGconn* connection, const std::string& script) {
+  // PQexec takes several statements at once and PQexecParams does not. The script holds no values from outside.
+  const PgResult result(PQexec(connection, script.c_str()));
+  return CheckResult(connection, result.get());
+}
+
+Result<bool> HasMigrationTable(PGconn* connection, const std::string& quoted_schema) {
+  const std::array<TextParameter, 1> parameters = {quoted_schema + ".migration"};
+  SEALANE_ASSIGN_OR_RETURN(const PgResult result,
+                           Execute(connection, "SELECT to_regclass($1) IS NOT NULL", parameters));
+  return TextAt(result, 0, 0) == "t";
+}
+
+}  // namespace
+
+Result<SchemaState> ReadSchemaState(PGconn* connection, const std::string& quoted_schema,
+                                    const std::vector<Migration>& known) {
+  SchemaState state;
+  state.known = known.empty() ? 0 : known.back().number;
+  SEALANE_ASSIGN_OR_RETURN(const bool installed, HasMigrationTable(connection, quoted_schema));
+  if (installed) {
+    SEALANE_ASSIGN_OR_RETURN(
+        const PgResult result,
+        Execute(connection,
+                fmt::format("SELECT number, name, checksum, (extract(epoch FROM applied_at) * 1000000)::int8 "
+                            "FROM {}.migration ORDER BY number",
+                            quoted_schema)));
+    for (int row = 0; row < PQntuples(result.get()); ++row) {
+      AppliedMigration applied{static_cast<int>(IntAt(result, row, 0)), std::string(TextAt(result, row, 1)),
+                               TimeAt(result, row, 3)};
+      const auto mine = std::ranges::find(known, applied.number, &Migration::number);
+      if (mine != known.end() && Checksum(mine->script) != TextAt(result, row, 2)) {
+        return Error(ErrorKind::kCorrupt, "schema_changed",
+                     fmt::format("migration {} ({}) was applied with other content than this program carries",
+                                 applied.number, applied.name))
+            .WithHint("use the release that made this schema; a released migration never changes");
+      }
+      state.installed = std::max(state.installed, applied.number);
+      state.applied.push_back(std::move(applied));
+    }
+  }
+  std::ranges::copy_if(known, std::back_inserter(state.pending),
+                       [&](const Migration& migration) { return migration.number > state.installed; });
+  return state;
+}
+
+PostgresMigrator::PostgresMigrator(Connection connection, Options options, std::vector<Migration> known)
+    : connection_(std::move(connection)), options_(std::move(options)), known_(std::move(known)) {
+  auto quoted = QuoteSchema(options_.schema);
+  SEALANE_ASSERT(quoted.has_value(), "a connection is opened with a checked schema name only");
+  schema_ = *std::move(quoted);
+}
+
+Result<SchemaState> PostgresMigrator::Examine() {
+  return ReadSchemaState(connection_.get(), schema_, known_);
+}
+
+Result<std::vector<AppliedMigration>> PostgresMigrator::Up() {
+  PGconn* const connection = connection_.get();
+  // Making tables can wait for other transactions and may take longer than a query should.
+  SEALANE_RETURN_IF_ERROR(Execute(connection,
+                                  "SELECT set_config('statement_timeout', '0', false), "
+                                  "set_config('client_min_messages', 'error', false)"));
+  SEALANE_RETURN_IF_ERROR(Execute(connection, "BEGIN"));
+  auto applied = ApplyPending();
+  if (!applied) {
+    // Best effort: a broken connection has rolled back by itself.
+    (void)Execute(connection, "ROLLBACK");
+    return std::move(applied).error();
+  }
+  SEALANE_RETURN_IF_ERROR(Execute(connection, "COMMIT"));
+  return applied;
+}
+
+Result<std::vector<AppliedMigration>> PostgresMigrator::ApplyPending() {
+  PGconn* const connection = connection_.get();
+  // Whoever comes second waits here until the first has committed, then finds nothing to do. Serialised for the whole
+  // database, not per schema, because roles are shared.
+  SEALANE_RETURN_IF_ERROR(
+      Execute(connection, "SELECT pg_advisory_xact_lock(hashtextextended('sealane.migrate', 0))"));
+  SEALANE_ASSIGN_OR_RETURN(const SchemaState state, Examine());
+  if (state.installed > state.known) return SchemaIsNewer(state.installed, state.known);
+
+  for (const Migration& migration : state.pending) {
+    auto status = Apply(migration);
+    if (!status) {
+      return std::move(status).error().WithContext(
+          fmt::format("in migration {} ({})", migration.number, migration.name));
+    }
+  }
+  SEALANE_ASSIGN_OR_RETURN(SchemaState after, Examine());
+  std::erase_if(after.applied, [&](const AppliedMigration& m) { return m.number <= state.installed; });
+  return std::move(after.applied);
+}
+
+Status PostgresMigrator::Apply(const Migration& migration) {
+  PGconn* const connection = connection_.get();
+  SEALANE_RETURN_IF_ERROR(RunScript(
+      connection, fmt::format("CREATE SCHEMA IF NOT EXISTS {0};"
+                              "CREATE TABLE IF NOT EXISTS {0}.migration (number int PRIMARY KEY, name text NOT NULL, "
+                              "checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT clock_timestamp(), "
+                              "applied_by text NOT NULL DEFAULT current_user);",
+                              schema_)));
+  SEALANE_RETURN_IF_ERROR(RunScript(connection, Render(migration)));
+  const std::array<TextParameter, 3> parameters = {std::to_string(migration.number), std::string(migration.name),
+                                                   Checksum(migration.script)};
+  SEALANE_RETURN_IF_ERROR(Execute(
+      connection, fmt::format("INSERT INTO {}.migration (number, name, checksum) VALUES ($1, $2, $3)", schema_),
+      parameters));
+  return Ok();
+}
+
+std::string PostgresMigrator::Render(const Migration& migration) const {
+  std::string script = ReplaceAll(std::string(migration.script), "{schema}", schema_);
+  script = ReplaceAll(std::move(script), "{lanes}", std::to_string(kLanes));
+  for (const std::string_view role : {"writer", "relay", "operator"}) {
+    script =
+        ReplaceAll(std::move(script), fmt::format("{{{}}}", role), fmt::format("\"{}_{}\"", options_.schema, role));
+  }
+  return ReplaceAll(std::move(script), "{create_roles}", options_.create_roles ? "true" : "false");
+}
+
+Result<std::unique_ptr<Migrator>> OpenMigrator(const Options& options) {
+  SEALANE_ASSIGN_OR_RETURN(Connection connection, Connection::Open(options));
+  return std::unique_ptr<Migrator>(
+      std::make_unique<PostgresMigrator>(std::move(connection), options, EmbeddedMigrations()));
+}
+
+}  // namespace sealane::postgres

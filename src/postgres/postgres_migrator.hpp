@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "outbox/migration.hpp"
+#include "postgres/connection.hpp"
+
+namespace sealane::postgres {
+
+/// The scripts of sql/postgres, compiled in.
+std::vector<Migration> EmbeddedMigrations();
+
+/// The number of lanes a new outbox gets; it never changes afterwards.
+inline constexpr int kLanes = 64;
+
+/// What the store's migration table says; installed = 0 when there is no such table.
+Result<SchemaState> ReadSchemaState(PGconn* connection, const std::string& quoted_schema,
+                                    const std::vector<Migration>& known);
+
+class PostgresMigrator final : public Migrator {
+ public:
+  /// `known` is a parameter so that tests can play a newer or a changed program.
+  PostgresMigrator(Connection connection, Options options, std::vector<Migration> known);
+
+  Result<SchemaState> Examine() override;
+  Result<std::vector<AppliedMigration>> Up() override;
+  std::string Render(const Migration& migration) const override;
+
+ private:
+  Result<std::vector<AppliedMigration>> ApplyPending();
+  Status Apply(const Migration& migration);
+
+  Connection connection_;
+  Options options_;
+  std::string schema_;  // quoted
+  std::vector<Migration> known_;
+};
+
+}  // namespace sealane::postgres

@@ -1,0 +1,119 @@
+#include "postgres/postgres_transaction.hpp"
+
+#include <memory>
+#include <utility>
+
+#include "sealane/postgres_sql.hpp"
+
+#include "postgres/append_call.hpp"
+#include "postgres/connection.hpp"
+#include "postgres/sql_state.hpp"
+
+namespace sealane {
+
+TransactionRef::TransactionRef(pg_conn* connection, std::string_view schema)
+    : owned_(std::make_unique<postgres::PostgresTransaction>(connection, schema)), transaction_(owned_.get()) {}
+
+namespace postgres {
+namespace {
+
+SqlRows ReadRows(const PgResult& result) {
+  SqlRows rows(static_cast<std::size_t>(PQntuples(result.get())));
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    for (int column = 0; column < PQnfields(result.get()); ++column) {
+      const int r = static_cast<int>(row);
+      rows[row].push_back(IsNull(result, r, column) ? std::nullopt
+                                                    : std::optional(std::string(TextAt(result, r, column))));
+    }
+  }
+  return rows;
+}
+
+/// Not prepared: a named statement would break behind a pooler that hands every transaction another session, and the
+/// work inside the function is planned once per session anyway.
+Result<PgResult> RunBinary(PGconn* connection, const std::string& sql, const BinaryCall& call) {
+  std::vector<const char*> values;
+  std::vector<int> lengths;
+  for (std::size_t i = 0; i < call.buffers.size(); ++i) {
+    values.push_back(call.nulls[i] ? nullptr : call.buffers[i].data());
+    lengths.push_back(static_cast<int>(call.buffers[i].size()));
+  }
+  const std::vector<int> formats(call.buffers.size(), 1);
+  PgResult result(PQexecParams(connection, sql.c_str(), static_cast<int>(values.size()), nullptr, values.data(),
+                               lengths.data(), formats.data(), 0));
+  SEALANE_RETURN_IF_ERROR(CheckResult(connection, result.get()));
+  return result;
+}
+
+Result<SqlRows> Run(PGconn* connection, const SqlCall& call) {
+  SEALANE_ASSIGN_OR_RETURN(const PgResult result, Execute(connection, call.text, call.parameters));
+  return ReadRows(result);
+}
+
+}  // namespace
+
+Status PostgresTransaction::RequireTransaction() const {
+  switch (PQtransactionStatus(connection_)) {
+    case PQTRANS_INTRANS:
+      return Ok();
+    case PQTRANS_INERROR:
+      return Error(ErrorKind::kMisuse, "transaction_failed",
+                   "the open transaction has failed already; nothing was written")
+          .WithHint("roll it back");
+    case PQTRANS_ACTIVE:
+      return Error(ErrorKind::kMisuse, "connection_busy", "a statement is still running on this connection")
+          .WithHint("read all its results first");
+    case PQTRANS_UNKNOWN:
+      return Error(ErrorKind::kUnavailable, "connection_lost", "the connection to the server is broken")
+          .WithHint("connect again and repeat the transaction");
+    case PQTRANS_IDLE:
+      break;
+  }
+  return Error(ErrorKind::kMisuse, "no_transaction", "no transaction is open on this connection; nothing was written")
+      .WithHint("BEGIN, write your data, append the event, COMMIT");
+}
+
+Result<std::vector<Appended>> PostgresTransaction::Append(std::span<const NewEntry> entries) {
+  SEALANE_RETURN_IF_ERROR(RequireTransaction());
+  SEALANE_ASSIGN_OR_RETURN(const std::string schema, QuoteSchema(schema_));
+  if (entries.empty()) return std::vector<Appended>{};
+
+  if (entries.size() == 1 && !AsksForUniqueness(entries.front())) {
+    SEALANE_RETURN_IF_ERROR(RunBinary(connection_, AppendOneSql(schema), EncodeAppendOne(entries.front())));
+    return ReadAppended(entries, {});
+  }
+  SEALANE_ASSIGN_OR_RETURN(const PgResult result,
+                           RunBinary(connection_, AppendSql(schema), EncodeAppendBinary(entries)));
+  return ReadAppended(entries, ReadRows(result));
+}
+
+Result<std::int64_t> PostgresTransaction::NextVersion(const AggregateName& aggregate) {
+  SEALANE_RETURN_IF_ERROR(RequireTransaction());
+  SEALANE_ASSIGN_OR_RETURN(const SqlCall call, NextVersionCall(aggregate, schema_));
+  SEALANE_ASSIGN_OR_RETURN(const SqlRows rows, Run(connection_, call));
+  return ReadVersion(aggregate, rows);
+}
+
+Result<std::int64_t> PostgresTransaction::AdvanceVersion(const AggregateName& aggregate, std::int64_t expected) {
+  SEALANE_RETURN_IF_ERROR(RequireTransaction());
+  SEALANE_ASSIGN_OR_RETURN(const SqlCall call, AdvanceVersionCall(aggregate, expected, schema_));
+  SEALANE_ASSIGN_OR_RETURN(const SqlRows rows, Run(connection_, call));
+  return ReadVersion(aggregate, rows);
+}
+
+Result<IdempotencyOutcome> PostgresTransaction::BeginOnce(const IdempotencyClaim& claim) {
+  SEALANE_RETURN_IF_ERROR(RequireTransaction());
+  SEALANE_ASSIGN_OR_RETURN(const SqlCall call, BeginOnceCall(claim, schema_));
+  SEALANE_ASSIGN_OR_RETURN(const SqlRows rows, Run(connection_, call));
+  return ReadBeginOnce(rows);
+}
+
+Status PostgresTransaction::CompleteOnce(const IdempotencyClaim& claim, const StoredResponse& response) {
+  SEALANE_RETURN_IF_ERROR(RequireTransaction());
+  SEALANE_ASSIGN_OR_RETURN(const SqlCall call, CompleteOnceCall(claim, response, schema_));
+  SEALANE_RETURN_IF_ERROR(Run(connection_, call));
+  return Ok();
+}
+
+}  // namespace postgres
+}  // namespace sealane
