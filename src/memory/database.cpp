@@ -1,0 +1,159 @@
+#include "memory/database.hpp"
+
+#include <algorithm>
+
+namespace sealane::memory {
+namespace {
+
+/// How long own ids, versions and dedup keys are remembered; the SQL stores have it as a setting.
+constexpr std::chrono::hours kUniqueMemory{24 * 30};
+
+constexpr std::string_view kRoute = "main";
+
+bool Fits(const std::optional<std::string>& wanted, std::string_view value) {
+  return !wanted || *wanted == value;
+}
+
+bool Fits(const MessageFilter& filter, const StoredMessage& message) {
+  const Envelope& envelope = message.envelope;
+  return Fits(filter.tenant, envelope.tenant) && Fits(filter.topic, envelope.topic) &&
+         Fits(filter.key, envelope.key) && Fits(filter.type, envelope.type) &&
+         Fits(filter.aggregate_type, envelope.aggregate.type) && Fits(filter.aggregate_id, envelope.aggregate.id) &&
+         Fits(filter.correlation_id, envelope.correlation_id) &&
+         (!filter.since || message.appended_at >= *filter.since) &&
+         (!filter.until || message.appended_at < *filter.until) &&
+         (!filter.before_seq || message.seq < *filter.before_seq) &&
+         std::ranges::any_of(message.routes, [&](const RouteStatus& status) {
+           return Fits(filter.route, status.route) && (!filter.state || status.state == *filter.state);
+         });
+}
+
+template <class Map, class IsOld>
+std::int64_t EraseSome(Map& map, std::size_t limit, IsOld is_old) {
+  std::size_t erased = 0;
+  for (auto it = map.begin(); it != map.end() && erased < limit;) {
+    if (is_old(it->second)) {
+      it = map.erase(it);
+      ++erased;
+    } else {
+      ++it;
+    }
+  }
+  return static_cast<std::int64_t>(erased);
+}
+
+}  // namespace
+
+TransactionNumber Database::StartTransaction() {
+  const std::lock_guard lock(mutex_);
+  return ++last_transaction_;
+}
+
+void Database::Commit(TransactionNumber transaction, Changes changes) {
+  const Timestamp now = clock_.Now();
+  {
+    const std::lock_guard lock(mutex_);
+    for (Envelope& envelope : changes.events) {
+      places_.emplace(envelope.id, log_.size());
+      StoredMessage message;
+      message.seq = static_cast<std::int64_t>(log_.size()) + 1;
+      message.appended_at = now;
+      message.payload_size = envelope.payload.size();
+      message.routes.emplace_back().route = kRoute;
+      message.envelope = std::move(envelope);
+      log_.push_back(std::move(message));
+    }
+    for (const auto& [fingerprint, id] : changes.unique) unique_[fingerprint] = {id, now};
+    for (const auto& [aggregate, version] : changes.versions) versions_[aggregate] = version;
+    for (auto& [key, request] : changes.requests) requests_[key] = std::move(request);
+    ReleaseLocks(transaction);
+  }
+  released_.notify_all();
+}
+
+void Database::Rollback(TransactionNumber transaction) {
+  {
+    const std::lock_guard lock(mutex_);
+    ReleaseLocks(transaction);
+  }
+  released_.notify_all();
+}
+
+void Database::ReleaseLocks(TransactionNumber transaction) {
+  std::erase_if(locks_, [&](const auto& held) { return held.second == transaction; });
+}
+
+Database::LockAnswer Database::TryLock(TransactionNumber transaction, const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  const auto [held, taken] = locks_.try_emplace(name, transaction);
+  if (taken) return LockAnswer::kTaken;
+  return held->second == transaction ? LockAnswer::kHadIt : LockAnswer::kHeldByOther;
+}
+
+Status Database::Lock(TransactionNumber transaction, const std::string& name) {
+  std::unique_lock lock(mutex_);
+  const bool ours = released_.wait_for(
+      lock, lock_wait_, [&] { return locks_.try_emplace(name, transaction).first->second == transaction; });
+  if (ours) return Ok();
+  return Error(ErrorKind::kConflict, "store_busy", "another open transaction holds what this one needs")
+      .WithHint("roll back and try again");
+}
+
+void Database::Unlock(const std::string& name) {
+  {
+    const std::lock_guard lock(mutex_);
+    locks_.erase(name);
+  }
+  released_.notify_all();
+}
+
+std::optional<EventId> Database::FindUnique(const Fingerprint& fingerprint) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = unique_.find(fingerprint);
+  return found == unique_.end() ? std::nullopt : std::optional(found->second.event_id);
+}
+
+std::int64_t Database::FindVersion(const AggregateKey& aggregate) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = versions_.find(aggregate);
+  return found == versions_.end() ? 0 : found->second;
+}
+
+std::optional<Request> Database::FindRequest(const RequestKey& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = requests_.find(key);
+  return found == requests_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::vector<StoredMessage> Database::List(const MessageFilter& filter) const {
+  const std::lock_guard lock(mutex_);
+  const std::size_t limit = std::clamp<std::size_t>(filter.limit, 1, MessageFilter::kListMax);
+  std::vector<StoredMessage> messages;
+  for (auto message = log_.rbegin(); message != log_.rend() && messages.size() < limit; ++message) {
+    if (!Fits(filter, *message)) continue;
+    messages.push_back(*message);
+    if (filter.with_payload) continue;
+    messages.back().envelope.payload.clear();
+    messages.back().payload_loaded = false;
+  }
+  return messages;
+}
+
+std::optional<StoredMessage> Database::Find(const EventId& id) const {
+  const std::lock_guard lock(mutex_);
+  const auto place = places_.find(id);
+  return place == places_.end() ? std::nullopt : std::optional(log_[place->second]);
+}
+
+SweepReport Database::ForgetExpired(std::size_t limit) {
+  const Timestamp now = clock_.Now();
+  const std::lock_guard lock(mutex_);
+  SweepReport report;
+  report.unique_forgotten =
+      EraseSome(unique_, limit, [&](const UniqueRecord& record) { return record.created_at < now - kUniqueMemory; });
+  report.idempotency_forgotten =
+      EraseSome(requests_, limit, [&](const Request& request) { return request.expires_at < now; });
+  return report;
+}
+
+}  // namespace sealane::memory

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "core/fingerprint.hpp"
+#include "memory/memory_store.hpp"
+
+namespace sealane::memory {
+
+using AggregateKey = std::tuple<std::string, std::string, std::string>;  // tenant, type, id
+using RequestKey = std::pair<std::string, std::string>;                  // tenant, key
+
+/// A request that was begun and maybe answered.
+struct Request {
+  std::string request_hash;
+  Timestamp patience_until{};
+  Timestamp expires_at{};
+  std::optional<StoredResponse> response;
+};
+
+/// What a transaction has written and not committed.
+struct Changes {
+  std::vector<Envelope> events;
+  std::map<Fingerprint, EventId> unique;
+  std::map<AggregateKey, std::int64_t> versions;
+  std::map<RequestKey, Request> requests;
+};
+
+/// Names one open transaction.
+using TransactionNumber = std::uint64_t;
+
+/// The committed data and the locks. Every method is atomic.
+class Database {
+ public:
+  Database(Clock& clock, std::chrono::milliseconds lock_wait) : clock_(clock), lock_wait_(lock_wait) {}
+
+  Clock& clock() const { return clock_; }
+  TransactionNumber StartTransaction();
+  /// Makes the changes visible, all at once, and ends the transaction.
+  void Commit(TransactionNumber transaction, Changes changes);
+  void Rollback(TransactionNumber transaction);
+
+  enum class LockAnswer { kTaken, kHadIt, kHeldByOther };
+  /// Takes the lock until the end of the transaction, or says who has it.
+  LockAnswer TryLock(TransactionNumber transaction, const std::string& name);
+  /// The same, but waits for another holder; kConflict (`store_busy`) when that takes too long.
+  Status Lock(TransactionNumber transaction, const std::string& name);
+  /// Gives a lock back before the end.
+  void Unlock(const std::string& name);
+
+  std::optional<EventId> FindUnique(const Fingerprint& fingerprint) const;
+  std::int64_t FindVersion(const AggregateKey& aggregate) const;
+  std::optional<Request> FindRequest(const RequestKey& key) const;
+
+  std::vector<StoredMessage> List(const MessageFilter& filter) const;
+  std::optional<StoredMessage> Find(const EventId& id) const;
+  SweepReport ForgetExpired(std::size_t limit);
+
+ private:
+  struct UniqueRecord {
+    EventId event_id;
+    Timestamp created_at{};
+  };
+  void ReleaseLocks(TransactionNumber transaction);
+
+  Clock& clock_;
+  const std::chrono::milliseconds lock_wait_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable released_;
+  // Guarded by mutex_.
+  TransactionNumber last_transaction_ = 0;
+  std::map<std::string, TransactionNumber> locks_;
+  std::vector<StoredMessage> log_;  // the event with seq n stands at n - 1
+  std::map<EventId, std::size_t> places_;
+  std::map<Fingerprint, UniqueRecord> unique_;
+  std::map<AggregateKey, std::int64_t> versions_;
+  std::map<RequestKey, Request> requests_;
+};
+
+}  // namespace sealane::memory
