@@ -1,0 +1,50 @@
+#include "goals.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace sealane::bench {
+
+void Report::Print(bool json) const {
+  if (json) {
+    nlohmann::ordered_json document = {{"bench", bench_}, {"columns", columns_}};
+    for (const Row& row : rows_) document["rows"].push_back({{"label", row.label}, {"figures", row.figures}});
+    for (const Goal& goal : goals_) {
+      document["goals"].push_back({{"name", bench_ + "." + goal.name},
+                                   {"value", goal.value},
+                                   {"limit", goal.limit},
+                                   {"at_most", goal.at_most},
+                                   {"ok", goal.ok()}});
+    }
+    fmt::print("{}\n", document.dump(2));
+    return;
+  }
+  std::size_t wide = 0;
+  for (const Row& row : rows_) wide = std::max(wide, row.label.size());
+  fmt::print("{:<{}}", "", wide);
+  for (const std::string& column : columns_) fmt::print("  {:>14}", column);
+  fmt::print("\n");
+  for (const Row& row : rows_) {
+    fmt::print("{:<{}}", row.label, wide);
+    for (const std::string& figure : row.figures) fmt::print("  {:>14}", figure);
+    fmt::print("\n");
+  }
+  fmt::print("\n");
+  for (const Goal& goal : goals_) {
+    fmt::print("goal {}.{} {:.3g} {:.3g} {}\n", bench_, goal.name, goal.value, goal.limit,
+               goal.ok() ? "ok" : "short");
+  }
+  std::fflush(stdout);
+}
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+}  // namespace sealane::bench
