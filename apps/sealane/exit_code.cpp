@@ -1,1 +1,96 @@
 #include "exit_code.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "sealane/assert.hpp"
+
+namespace sealane::cli {
+namespace {
+
+using enum ExitCode;
+
+constexpr std::array<ExitCodeText, 20> kTexts = {{
+    {kDone, "Done."},
+    {kFailed, "Failed; the message says why."},
+    {kUsage, "The command line is wrong."},
+    {kConditionFalse, "A checked condition does not hold, for example migrations are pending."},
+    {kNotFound, "What was asked for does not exist."},
+    {kSetChanged, "What was planned is not what is there now."},
+    {kNotPermitted, "The database, or a rule, does not permit it."},
+    {kTimedOut, "It took too long."},
+    {kStoreUnreachable, "The store cannot be reached."},
+    {kBrokerUnreachable, "The broker cannot be reached."},
+    {kSchemaMismatch, "The store's schema is newer or older than this program."},
+    {kLoginRefused, "Wrong user or password."},
+    {kStoreReadOnly, "The store is read-only."},
+    {kStoreFull, "The disk is full."},
+    {kConnectionLost, "The connection was lost in the middle; the message says whether anything was committed."},
+    {kSchemaMissing, "The store has no Sealane tables yet."},
+    {kDatabaseMissing, "The database or file does not exist."},
+    {kEventRefused, "The event is at fault: too large, malformed, duplicate."},
+    {kBadConfiguration, "The configuration is wrong."},
+    {kInterrupted, "Interrupted."},
+}};
+
+struct CodeRow {
+  std::string_view code;
+  ExitCode exit;
+};
+
+constexpr std::array<CodeRow, 19> kByCode = {{
+    {"bad_usage", kUsage},
+    {"not_found", kNotFound},
+    {"not_permitted", kNotPermitted},
+    {"statement_timeout", kTimedOut},
+    {"lock_timeout", kTimedOut},
+    {"store_busy", kTimedOut},
+    {"timed_out", kTimedOut},
+    {"store_unreachable", kStoreUnreachable},
+    {"schema_newer", kSchemaMismatch},
+    {"schema_older", kSchemaMismatch},
+    {"schema_changed", kSchemaMismatch},
+    {"login_refused", kLoginRefused},
+    {"store_read_only", kStoreReadOnly},
+    {"store_full", kStoreFull},
+    {"connection_lost", kConnectionLost},
+    {"schema_missing", kSchemaMissing},
+    {"database_missing", kDatabaseMissing},
+    {"output_failed", kFailed},
+    {"file_unreadable", kBadConfiguration},
+}};
+
+ExitCode ByKind(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kUnavailable:
+      return kStoreUnreachable;
+    case ErrorKind::kInDoubt:
+      return kConnectionLost;
+    case ErrorKind::kRejected:
+      return kEventRefused;
+    case ErrorKind::kMisconfigured:
+      return kBadConfiguration;
+    case ErrorKind::kCancelled:
+      return kInterrupted;
+    case ErrorKind::kConflict:
+    case ErrorKind::kFenced:
+    case ErrorKind::kCorrupt:
+    case ErrorKind::kMisuse:
+      return kFailed;
+  }
+  SEALANE_ASSERT(false, "every kind of error ends the program in a known way");
+}
+
+}  // namespace
+
+std::span<const ExitCodeText> ExitCodes() {
+  return kTexts;
+}
+
+ExitCode ExitCodeOf(const Error& error) {
+  const auto row =
+      std::find_if(kByCode.begin(), kByCode.end(), [&](const CodeRow& r) { return r.code == error.code(); });
+  return row != kByCode.end() ? row->exit : ByKind(error.kind());
+}
+
+}  // namespace sealane::cli

@@ -27,9 +27,9 @@ using Headers = std::vector<Header>;
 
 /// The thing an event is about. All three together name one state of one business object.
 struct Aggregate {
-  std::string type;                     ///< for example `order`; empty: the event belongs to no aggregate
-  std::string id;                       ///< for example `o-1`
-  std::optional<std::int64_t> version;  ///< 1 for the first change; see Versions for gapless numbers
+  std::string type = {};                     ///< for example `order`; empty: the event belongs to no aggregate
+  std::string id = {};                       ///< for example `o-1`
+  std::optional<std::int64_t> version = {};  ///< 1 for the first change; see Versions for gapless numbers
   friend bool operator==(const Aggregate&, const Aggregate&) = default;
 };
 

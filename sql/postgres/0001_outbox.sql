@@ -16,8 +16,6 @@ begin
 end
 $$;
 
-create schema if not exists {schema};
-
 -- What an operator may tune without a new program. Functions read it; values are text.
 create table {schema}.setting (
   name  text primary key,

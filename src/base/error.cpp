@@ -1,14 +1,14 @@
 #include "sealane/error.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
+
+#include <fmt/format.h>
 
 namespace sealane {
 
 std::string_view ToString(ErrorKind kind) {
-  static constexpr std::array<std::string_view, 9> kNames = {"unavailable",   "conflict", "in_doubt",  "fenced", "rejected",
-                                                             "misconfigured", "corrupt",  "cancelled", "misuse"};
+  static constexpr std::array<std::string_view, 9> kNames = {
+      "unavailable", "conflict", "in_doubt", "fenced", "rejected", "misconfigured", "corrupt", "cancelled", "misuse"};
   return kNames.at(static_cast<std::size_t>(kind));
 }
 

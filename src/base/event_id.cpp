@@ -8,7 +8,9 @@
 namespace sealane {
 namespace {
 constexpr std::size_t kTextSize = 36;
-constexpr bool IsDashPosition(std::size_t i) { return i == 8 || i == 13 || i == 18 || i == 23; }
+constexpr bool IsDashPosition(std::size_t i) {
+  return i == 8 || i == 13 || i == 18 || i == 23;
+}
 constexpr unsigned kCounterBits = 12;
 }  // namespace
 
@@ -56,8 +58,8 @@ EventId EventIdGenerator::Next() {
   std::uint64_t tick = static_cast<std::uint64_t>(std::max<std::int64_t>(now, 0)) << kCounterBits;
   {
     const std::lock_guard lock(mutex_);
-    // The counter continues where the millisecond stands still or the calendar went back; when it overflows it borrows
-    // the next millisecond. Either way the ordered bits grow.
+    // The counter continues where the millisecond stands still or the calendar went back; when it overflows it
+    // borrows the next millisecond. Either way the ordered bits grow.
     tick = std::max(tick, last_tick_ + 1);
     last_tick_ = tick;
   }

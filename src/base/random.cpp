@@ -1,10 +1,10 @@
 #include "sealane/random.hpp"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include <sys/random.h>
 
 #include "sealane/assert.hpp"
 

@@ -1,8 +1,8 @@
 #include "base/sha256.hpp"
 
-#include <openssl/evp.h>
-
 #include <memory>
+
+#include <openssl/evp.h>
 
 #include "sealane/assert.hpp"
 

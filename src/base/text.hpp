@@ -25,10 +25,6 @@ std::string_view ClosestMatch(std::string_view word, std::span<const std::string
 /// Meant for strings a person configured, broken ones included: when in doubt it hides more, never less.
 std::string RedactUrl(std::string_view url);
 
-/// A JSON string literal, quotes included. The output is valid JSON whatever goes in: what is not UTF-8 becomes
-/// U+FFFD.
-std::string JsonString(std::string_view text);
-
 /// Text from outside, fit to be printed: control characters (ANSI escapes among them), bidirectional overrides and
 /// invalid UTF-8 appear as `\n`, `\x1b` or `\u{202e}` and cannot drive a terminal. A backslash stays as it is.
 std::string EscapeForTerminal(std::string_view text);

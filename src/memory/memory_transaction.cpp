@@ -28,7 +28,7 @@ Error DuplicateVersion(const Envelope& envelope) {
   const std::string message =
       fmt::format("there is a {} event for {} {} version {} of tenant \"{}\" already", envelope.type,
                   envelope.aggregate.type, envelope.aggregate.id, *envelope.aggregate.version, envelope.tenant);
-  return Error(ErrorKind::kRejected, "duplicate_version", EscapeForTerminal(message)).WithField("aggregate.version");
+  return Error(ErrorKind::kRejected, "duplicate_version", EscapeForTerminal(message)).WithField("aggregate_version");
 }
 
 void Merge(Changes& into, Changes&& call) {

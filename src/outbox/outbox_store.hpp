@@ -23,13 +23,13 @@ std::optional<DeliveryState> ParseDeliveryState(std::string_view text);
 
 /// The life of one event on one route.
 struct RouteStatus {
-  std::string route;
+  std::string route = {};
   DeliveryState state = DeliveryState::kPending;
   std::int32_t attempts = 0;
-  std::optional<Timestamp> next_attempt_at;
-  std::optional<Timestamp> published_at;
-  std::string last_error_code;
-  std::string last_error_message;
+  std::optional<Timestamp> next_attempt_at = {};
+  std::optional<Timestamp> published_at = {};
+  std::string last_error_code = {};
+  std::string last_error_message = {};
 };
 
 /// An event as the log holds it.
@@ -45,19 +45,19 @@ struct StoredMessage {
 
 /// Which messages to list. Empty fields do not filter. Newest first.
 struct MessageFilter {
-  std::optional<std::string> tenant;
-  std::optional<std::string> topic;
-  std::optional<std::string> key;
-  std::optional<std::string> type;
-  std::optional<std::string> aggregate_type;
-  std::optional<std::string> aggregate_id;
-  std::optional<std::string> correlation_id;
-  std::optional<DeliveryState> state;
-  std::optional<std::string> route;
-  std::optional<Timestamp> since;          ///< appended at or after
-  std::optional<Timestamp> until;          ///< appended before
-  std::optional<std::int64_t> before_seq;  ///< next page: the smallest seq of the last one
-  std::size_t limit = 50;                  ///< 1 .. kListMax
+  std::optional<std::string> tenant = {};
+  std::optional<std::string> topic = {};
+  std::optional<std::string> key = {};
+  std::optional<std::string> type = {};
+  std::optional<std::string> aggregate_type = {};
+  std::optional<std::string> aggregate_id = {};
+  std::optional<std::string> correlation_id = {};
+  std::optional<DeliveryState> state = {};
+  std::optional<std::string> route = {};
+  std::optional<Timestamp> since = {};          ///< appended at or after
+  std::optional<Timestamp> until = {};          ///< appended before
+  std::optional<std::int64_t> before_seq = {};  ///< next page: the smallest seq of the last one
+  std::size_t limit = 50;                       ///< 1 .. kListMax
   bool with_payload = false;
 
   static constexpr std::size_t kListMax = 10'000;

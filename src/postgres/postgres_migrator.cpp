@@ -102,7 +102,7 @@ Result<std::vector<AppliedMigration>> PostgresMigrator::ApplyPending() {
   if (state.installed > state.known) return SchemaIsNewer(state.installed, state.known);
 
   for (const Migration& migration : state.pending) {
-    auto status = Apply(migration);
+    auto status = RunScript(connection, Render(migration));
     if (!status) {
       return std::move(status).error().WithContext(
           fmt::format("in migration {} ({})", migration.number, migration.name));
@@ -113,23 +113,6 @@ Result<std::vector<AppliedMigration>> PostgresMigrator::ApplyPending() {
   return std::move(after.applied);
 }
 
-Status PostgresMigrator::Apply(const Migration& migration) {
-  PGconn* const connection = connection_.get();
-  SEALANE_RETURN_IF_ERROR(RunScript(
-      connection, fmt::format("CREATE SCHEMA IF NOT EXISTS {0};"
-                              "CREATE TABLE IF NOT EXISTS {0}.migration (number int PRIMARY KEY, name text NOT NULL, "
-                              "checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT clock_timestamp(), "
-                              "applied_by text NOT NULL DEFAULT current_user);",
-                              schema_)));
-  SEALANE_RETURN_IF_ERROR(RunScript(connection, Render(migration)));
-  const std::array<TextParameter, 3> parameters = {std::to_string(migration.number), std::string(migration.name),
-                                                   Checksum(migration.script)};
-  SEALANE_RETURN_IF_ERROR(Execute(
-      connection, fmt::format("INSERT INTO {}.migration (number, name, checksum) VALUES ($1, $2, $3)", schema_),
-      parameters));
-  return Ok();
-}
-
 std::string PostgresMigrator::Render(const Migration& migration) const {
   std::string script = ReplaceAll(std::string(migration.script), "{schema}", schema_);
   script = ReplaceAll(std::move(script), "{lanes}", std::to_string(kLanes));
@@ -137,7 +120,21 @@ std::string PostgresMigrator::Render(const Migration& migration) const {
     script =
         ReplaceAll(std::move(script), fmt::format("{{{}}}", role), fmt::format("\"{}_{}\"", options_.schema, role));
   }
-  return ReplaceAll(std::move(script), "{create_roles}", options_.create_roles ? "true" : "false");
+  script = ReplaceAll(std::move(script), "{create_roles}", options_.create_roles ? "true" : "false");
+  // With its bookkeeping, so that a schema made by hand counts as applied. Nothing here comes from outside: the name
+  // is a file's of ours and the checksum is hex.
+  return fmt::format(
+      "create schema if not exists {0};\n"
+      "create table if not exists {0}.migration (\n"
+      "  number integer primary key,\n"
+      "  name text not null,\n"
+      "  checksum text not null,\n"
+      "  applied_at timestamptz not null default clock_timestamp(),\n"
+      "  applied_by text not null default current_user\n"
+      ");\n\n"
+      "{1}\n"
+      "insert into {0}.migration (number, name, checksum) values ({2}, '{3}', '{4}');\n",
+      schema_, script, migration.number, migration.name, Checksum(migration.script));
 }
 
 Result<std::unique_ptr<Migrator>> OpenMigrator(const Options& options) {

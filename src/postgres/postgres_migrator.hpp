@@ -29,7 +29,6 @@ class PostgresMigrator final : public Migrator {
 
  private:
   Result<std::vector<AppliedMigration>> ApplyPending();
-  Status Apply(const Migration& migration);
 
   Connection connection_;
   Options options_;

@@ -1,5 +1,6 @@
 #include "sealane/postgres_sql.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -103,7 +104,12 @@ Error ErrorFromServer(std::string_view sql_state, std::string_view message) {
     const std::string_view rest = message.substr(at + kMark.size());
     constraint = fmt::format("sealane_{}", rest.substr(0, rest.find_first_not_of("abcdefghijklmnopqrstuvwxyz_")));
   }
-  return postgres::ErrorFromSqlState({.state = sql_state, .message = message, .constraint = constraint});
+  // They also pass on the whole report; its first line says what happened.
+  std::string_view first = message.substr(0, message.find('\n'));
+  constexpr std::string_view kSeverity = "ERROR:";
+  if (first.starts_with(kSeverity))
+    first.remove_prefix(std::min(first.find_first_not_of(' ', kSeverity.size()), first.size()));
+  return postgres::ErrorFromSqlState({.state = sql_state, .message = first, .constraint = constraint});
 }
 
 }  // namespace sealane

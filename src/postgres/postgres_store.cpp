@@ -98,6 +98,11 @@ class PostgresStore final : public OutboxStore {
 
 }  // namespace
 
+std::string ClientVersion() {
+  // 150014 is 15.14: the form that every libpq since 10 has.
+  return fmt::format("{}.{}", PQlibVersion() / 10000, PQlibVersion() % 10000);
+}
+
 Result<std::unique_ptr<OutboxStore>> OpenOutboxStore(const Options& options) {
   SEALANE_ASSIGN_OR_RETURN(std::string quoted_schema, QuoteSchema(options.schema));
   SEALANE_ASSIGN_OR_RETURN(Connection connection, Connection::Open(options));

@@ -23,4 +23,7 @@ struct Options {
 Result<std::unique_ptr<OutboxStore>> OpenOutboxStore(const Options& options);
 Result<std::unique_ptr<Migrator>> OpenMigrator(const Options& options);
 
+/// Of the client library, for example `15.14`.
+std::string ClientVersion();
+
 }  // namespace sealane::postgres

@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "sealane/postgres_sql.hpp"
 
 #include "postgres/append_call.hpp"
@@ -55,7 +57,7 @@ Result<SqlRows> Run(PGconn* connection, const SqlCall& call) {
 Status PostgresTransaction::RequireTransaction() const {
   switch (PQtransactionStatus(connection_)) {
     case PQTRANS_INTRANS:
-      return Ok();
+      return RequireUtf8();
     case PQTRANS_INERROR:
       return Error(ErrorKind::kMisuse, "transaction_failed",
                    "the open transaction has failed already; nothing was written")
@@ -71,6 +73,16 @@ Status PostgresTransaction::RequireTransaction() const {
   }
   return Error(ErrorKind::kMisuse, "no_transaction", "no transaction is open on this connection; nothing was written")
       .WithHint("BEGIN, write your data, append the event, COMMIT");
+}
+
+Status PostgresTransaction::RequireUtf8() const {
+  // Known to libpq without a round trip. In any other encoding the server would store other bytes than were hashed.
+  const char* const encoding = PQparameterStatus(connection_, "client_encoding");
+  if (encoding != nullptr && std::string_view(encoding) == "UTF8") return Ok();
+  return Error(
+             ErrorKind::kMisconfigured, "client_encoding",
+             fmt::format("the connection's client_encoding is {}, events are UTF-8", encoding ? encoding : "unknown"))
+      .WithHint("SET client_encoding TO 'UTF8' on this connection");
 }
 
 Result<std::vector<Appended>> PostgresTransaction::Append(std::span<const NewEntry> entries) {

@@ -25,6 +25,7 @@ class PostgresTransaction final : public Transaction {
 
  private:
   Status RequireTransaction() const;
+  Status RequireUtf8() const;
 
   PGconn* connection_;
   std::string schema_;

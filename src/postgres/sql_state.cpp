@@ -52,6 +52,21 @@ constexpr std::array kRows = {
 
 constexpr std::string_view kOurConstraints = "sealane_";
 
+/// libpq breaks its advice over several indented lines; an error is one.
+std::string OneLine(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    const bool space = c == '\n' || c == '\t' || c == ' ';
+    if (!space) {
+      line.push_back(c);
+    } else if (!line.empty() && line.back() != ' ') {
+      line.push_back(' ');
+    }
+  }
+  if (!line.empty() && line.back() == ' ') line.pop_back();
+  return line;
+}
+
 std::string_view Field(const PGresult* result, int code) {
   const char* text = PQresultErrorField(result, code);
   return text != nullptr ? text : "";
@@ -84,7 +99,7 @@ Error ErrorFromSqlState(const Diagnosis& diagnosis) {
 
 Error ErrorFromConnect(std::string_view message, bool needs_password, std::string_view store) {
   const auto says = [&](std::string_view words) { return message.find(words) != std::string_view::npos; };
-  const std::string text = EscapeForTerminal(message);
+  const std::string text = EscapeForTerminal(OneLine(message));
   if (needs_password || says("password authentication failed") || says("no password supplied") ||
       says("no pg_hba.conf entry") || (says("role \"") && says("does not exist"))) {
     return Error(ErrorKind::kMisconfigured, "login_refused", fmt::format("{} refused the login: {}", store, text))

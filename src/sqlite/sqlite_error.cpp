@@ -61,7 +61,7 @@ struct Refusal {
 };
 constexpr std::array kRefusals = {
     Refusal{"sealane: duplicate event id", "duplicate_event_id", "id"},
-    Refusal{"sealane: duplicate aggregate version", "duplicate_version", "aggregate.version"},
+    Refusal{"sealane: duplicate aggregate version", "duplicate_version", "aggregate_version"},
     Refusal{"sealane: outbox rows are immutable", "immutable", ""},
     Refusal{"sealane: headers", "invalid_headers", "headers"},
 };

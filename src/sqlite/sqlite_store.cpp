@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <sqlite3.h>
 
 #include "base/text.hpp"
 #include "sqlite/connection.hpp"
@@ -159,6 +160,10 @@ Result<std::unique_ptr<OutboxStore>> OpenOutboxStore(const Options& options) {
 
 Result<std::unique_ptr<Migrator>> OpenMigrator(const Options& options) {
   return std::unique_ptr<Migrator>(std::make_unique<SqliteMigrator>(options, EmbeddedMigrations()));
+}
+
+std::string LibraryVersion() {
+  return sqlite3_libversion();
 }
 
 }  // namespace sealane::sqlite

@@ -14,9 +14,13 @@ struct Options {
   std::chrono::milliseconds busy_timeout{5'000};
 };
 
-/// Opens the file (which must exist) in WAL mode with synchronous FULL.
+/// Opens the file in WAL mode with synchronous FULL, and refuses one that is missing (`database_missing`) or whose
+/// schema is missing, older or newer than this program. A read-only file can be listed; Begin() is `store_read_only`.
 Result<std::unique_ptr<OutboxStore>> OpenOutboxStore(const Options& options);
-/// Opens the file, made when missing, and migrates it.
+/// Nothing is opened yet: Examine() leaves a missing file missing, Up() makes it.
 Result<std::unique_ptr<Migrator>> OpenMigrator(const Options& options);
+
+/// Of the library, for example `3.40.1`.
+std::string LibraryVersion();
 
 }  // namespace sealane::sqlite

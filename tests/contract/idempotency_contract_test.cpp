@@ -117,6 +117,7 @@ TEST_P(OnceContract, AnUnfinishedClaimIsFreeAgainAfterItsPatience) {
   fixture().LetTimePass(std::chrono::minutes{9});
   EXPECT_EQ(Ask(claim).state, IdempotencyState::kInProgress);
   fixture().LetTimePass(std::chrono::minutes{2});
+  EXPECT_EQ(Ask(Claim("hash-2")).state, IdempotencyState::kConflict) << "free for the same request only";
   EXPECT_EQ(Ask(claim).state, IdempotencyState::kNew);
 }
 

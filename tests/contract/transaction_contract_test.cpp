@@ -185,7 +185,7 @@ TEST_P(TransactionContract, RefusesASecondEventOfATypeForAVersion) {
   const Error error = AppendError({AboutVersion(SampleEntry(), "o-1", 3)});
   EXPECT_EQ(error.kind(), ErrorKind::kRejected);
   EXPECT_EQ(error.code(), "duplicate_version");
-  EXPECT_EQ(error.field(), "aggregate.version");
+  EXPECT_EQ(error.field(), "aggregate_version");
   EXPECT_THAT(error.message(), HasSubstr("o-1"));
   EXPECT_EQ(AppendError({AboutVersion(SampleEntry(), "o-2", 1), AboutVersion(SampleEntry(), "o-2", 1)}).code(),
             "duplicate_version");

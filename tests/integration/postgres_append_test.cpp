@@ -147,6 +147,15 @@ TEST_F(PostgresAppend, MissingSchemaSaysHowToMakeIt) {
   EXPECT_THAT(appended.error().hint(), ::testing::HasSubstr("sealane migrate up"));
 }
 
+TEST_F(PostgresAppend, AnotherClientEncodingIsRefusedBeforeItDamagesText) {
+  session_->Exec("SET client_encoding TO 'LATIN1'; BEGIN");
+  const auto appended = outbox_.Append(session_->get(), Order("ä"));
+  ASSERT_FALSE(appended);
+  EXPECT_EQ(appended.error().code(), "client_encoding");
+  session_->Exec("SET client_encoding TO 'UTF8'");
+  EXPECT_TRUE(outbox_.Append(session_->get(), Order("ä")));
+}
+
 TEST_F(PostgresAppend, ReadOnlyTransactionIsNamed) {
   session_->Exec("BEGIN READ ONLY");
   EXPECT_EQ(outbox_.Append(session_->get(), Order("1")).error().code(), "store_read_only");

@@ -1,13 +1,13 @@
 #include "support/postgres_cluster.hpp"
 
-#include <fmt/format.h>
-#include <libpq-fe.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+
+#include <fmt/format.h>
+#include <libpq-fe.h>
+#include <unistd.h>
 
 namespace sealane::testing {
 namespace {
@@ -49,7 +49,9 @@ ScratchDatabase::ScratchDatabase() {
   url_ = UrlFor(name_);
 }
 
-ScratchDatabase::~ScratchDatabase() { RunOnCluster(fmt::format("DROP DATABASE {} WITH (FORCE)", name_)); }
+ScratchDatabase::~ScratchDatabase() {
+  RunOnCluster(fmt::format("DROP DATABASE {} WITH (FORCE)", name_));
+}
 
 std::string ScratchDatabase::UrlAs(const std::string& user) const {
   const std::size_t from = url_.find("//") + 2;

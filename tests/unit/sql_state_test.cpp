@@ -59,6 +59,7 @@ TEST(SqlStateDetails, OurConstraintsCarryOurCodes) {
   EXPECT_EQ(error.field(), "id");
   EXPECT_EQ(ErrorFromServer("23505", "ERROR: exists\nDETAIL:  code: duplicate_version\n").code(),
             "duplicate_version");
+  EXPECT_EQ(ErrorFromServer("23505", "ERROR:  exists\nDETAIL:  code: duplicate_version\n").message(), "exists");
   EXPECT_EQ(ErrorFromServer("23505", "ERROR: a business key").code(), "constraint_violated");
 }
 
@@ -71,6 +72,12 @@ TEST(SqlStateDetails, ConnectionTextsAreToldApart) {
   EXPECT_EQ(ErrorFromConnect("invalid port number: \"abc\"", false, "s").code(), "invalid_store_url");
   EXPECT_EQ(ErrorFromConnect("could not translate host name", false, "s").code(), "store_unreachable");
   EXPECT_EQ(ErrorFromConnect("Connection refused", false, "s").code(), "store_unreachable");
+}
+
+TEST(SqlStateDetails, AnErrorIsOneLine) {
+  EXPECT_THAT(
+      ErrorFromConnect("connection failed: Connection refused\n\tIs the server running?\n", false, "s").message(),
+      ::testing::HasSubstr("refused Is the server running?"));
 }
 
 TEST(SqlStateDetails, ServerTextCannotDriveATerminal) {

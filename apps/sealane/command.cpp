@@ -1,0 +1,102 @@
+#include "command.hpp"
+
+#include <charconv>
+#include <ostream>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "interrupt.hpp"
+#include "store_factory.hpp"
+
+namespace sealane::cli {
+namespace {
+
+std::vector<FlagValue> FlagsOf(const CommonOptions& options) {
+  std::vector<FlagValue> flags;
+  const auto add = [&](const std::optional<std::string>& value, Key key, const char* flag) {
+    if (value) flags.push_back({key, flag, *value});
+  };
+  add(options.store, Key::kStoreUrl, "--store");
+  add(options.schema, Key::kStoreSchema, "--schema");
+  add(options.timeout, Key::kStoreConnectTimeout, "--timeout");
+  add(options.timeout, Key::kStoreStatementTimeout, "--timeout");
+  add(options.log_level, Key::kLogLevel, "--log-level");
+  add(options.log_format, Key::kLogFormat, "--log-format");
+  return flags;
+}
+
+}  // namespace
+
+std::vector<OptionSpec> CommonOptions::Options() {
+  return {
+      {"--store", "URL", "postgres://user@host/database, sqlite:PATH or PATH.db", &store},
+      {"--schema", "NAME", "PostgreSQL schema of the tables (default: sealane)", &schema},
+      {"--config", "FILE", "configuration file (default: ./sealane.toml, /etc/sealane/sealane.toml)", &config},
+      {"-o,--output", "FORMAT", "table, json or jsonl (default: table)", &output},
+      {"--timeout", "DURATION", "longest wait for the store, for example 10s", &timeout},
+      {"--color", "WHEN", "auto, always or never (default: auto)", &color},
+      {"--log-level", "LEVEL", "debug, info, warning or error", &log_level},
+      {"--log-format", "FORMAT", "text or json", &log_format},
+      {"-h,--help", "", "show help", &help},
+      {"--version", "", "show the version", &version},
+  };
+}
+
+Result<const Config*> CommandContext::config() {
+  if (!config_) {
+    SEALANE_ASSIGN_OR_RETURN(config_, LoadConfig({.file = options_.config,
+                                                  .variables = environment_.variables,
+                                                  .candidates = environment_.config_candidates,
+                                                  .flags = FlagsOf(options_)}));
+    for (const std::string& warning : config_->warnings()) Warn(warning);
+    Logger::Instance().SetLevel(*ParseLogLevel(config_->Text(Key::kLogLevel)));
+    Logger::Instance().SetFormat(*ParseLogFormat(config_->Text(Key::kLogFormat)));
+    LogDebug("configuration read", {{"file", config_->file()}, {"store", RedactUrl(config_->Text(Key::kStoreUrl))}});
+  }
+  return &*config_;
+}
+
+Result<std::unique_ptr<OutboxStore>> CommandContext::OpenStore() {
+  SEALANE_ASSIGN_OR_RETURN(const Config* settings, config());
+  return OpenOutboxStore(*settings);
+}
+
+Result<std::unique_ptr<Migrator>> CommandContext::OpenStoreMigrator() {
+  SEALANE_ASSIGN_OR_RETURN(const Config* settings, config());
+  return OpenMigrator(*settings);
+}
+
+void CommandContext::Warn(std::string_view message) {
+  err() << RenderWarning(message, format_, color_err_);
+}
+
+void CommandContext::SuggestNext(std::string_view command) {
+  if (!is_table()) return;
+  err() << "next: " << command;
+  if (options_.store) err() << " --store " << EscapeForTerminal(RedactUrl(*options_.store));
+  if (options_.schema) err() << " --schema " << EscapeForTerminal(*options_.schema);
+  err() << '\n';
+}
+
+void CommandContext::OnInterrupt(std::string_view state) const {
+  const Error error(ErrorKind::kCancelled, "interrupted", fmt::format("interrupted; {}", state));
+  SetInterruptLine(RenderError(error, format_, color_err_));
+}
+
+Error BadUsage(std::string message, std::string hint, std::string field) {
+  return Error(ErrorKind::kMisuse, "bad_usage", std::move(message))
+      .WithHint(std::move(hint))
+      .WithField(std::move(field));
+}
+
+Result<std::int64_t> IntegerOption(std::string_view flag, std::string_view text, std::int64_t low,
+                                   std::int64_t high) {
+  std::int64_t number = 0;
+  const auto [rest, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failure == std::errc{} && rest == text.data() + text.size() && number >= low && number <= high) return number;
+  return BadUsage(fmt::format("{}: `{}` is not a whole number from {} to {}", flag, text, low, high), {},
+                  std::string(flag));
+}
+
+}  // namespace sealane::cli

@@ -1,0 +1,2 @@
+// Owns the precompiled header that every test program shares; see CMakeLists.txt.
+int main() {}
