@@ -25,6 +25,20 @@ constexpr Oid kUuid = 2950;
 constexpr Oid kTimestamptz = 1184;
 constexpr std::size_t kFields = 23;
 constexpr std::size_t kParameters = kFields + 3;  // with the three arrays for uniqueness
+constexpr std::array<Oid, kFields> kTypes = {kUuid, kInt4, kText, kText,        kText,        kText,  kText, kInt4,
+                                             kText, kText, kInt8, kText,        kText,        kText,  kText, kText,
+                                             kText, kText, kJson, kTimestamptz, kTimestamptz, kBytea, kBytea};
+constexpr Oid kUuids = 2951;
+constexpr Oid kInt4s = 1007;
+constexpr Oid kInt8s = 1016;
+constexpr Oid kTexts = 1009;
+constexpr Oid kJsons = 199;
+constexpr Oid kByteas = 1001;
+constexpr Oid kTimestamptzs = 1185;
+constexpr std::array<Oid, kParameters> kArrayTypes = {
+    kUuids, kInt4s,        kTexts,        kTexts,  kTexts,  kTexts, kTexts, kInt4s, kTexts,
+    kTexts, kInt8s,        kTexts,        kTexts,  kTexts,  kTexts, kTexts, kTexts, kTexts,
+    kJsons, kTimestamptzs, kTimestamptzs, kByteas, kByteas, kInt4s, kTexts, kUuids};
 /// Microseconds between 1970 and PostgreSQL's epoch, 2000.
 constexpr std::int64_t kEpochShift = 946'684'800'000'000;
 
@@ -232,6 +246,12 @@ void EncodeBatch(std::span<const NewEntry> entries, Columns columns) {
   EncodeAsks(entries, columns);
 }
 
+std::string Placeholders(std::size_t count) {
+  std::string text;
+  for (std::size_t i = 1; i <= count; ++i) text += fmt::format("{}${}", i == 1 ? "" : ",", i);
+  return text;
+}
+
 }  // namespace
 
 BinaryArray::BinaryArray(Oid element, std::size_t count) {
@@ -282,22 +302,19 @@ std::vector<std::optional<std::string>> EncodeAppendText(std::span<const NewEntr
 }
 
 std::string AppendSql(std::string_view schema) {
-  return fmt::format(
-      "SELECT entry, event_id FROM {}.append_batch($1::uuid[],$2::int4[],$3::text[],$4::text[],$5::text[],$6::text[],"
-      "$7::text[],$8::int4[],$9::text[],$10::text[],$11::int8[],$12::text[],$13::text[],$14::text[],$15::text[],"
-      "$16::text[],$17::text[],$18::text[],$19::json[],$20::timestamptz[],$21::timestamptz[],$22::bytea[],$23::bytea["
-      "],"
-      "$24::int4[],$25::text[],$26::uuid[])",
-      schema);
+  return fmt::format("SELECT entry, event_id FROM {}.append_batch({})", schema, Placeholders(kParameters));
 }
 
 std::string AppendOneSql(std::string_view schema) {
-  return fmt::format(
-      "SELECT "
-      "{}.append_one($1::uuid,$2::int4,$3::text,$4::text,$5::text,$6::text,$7::text,$8::int4,$9::text,$10::text,"
-      "$11::int8,$12::text,$13::text,$14::text,$15::text,$16::text,$17::text,$18::text,$19::json,$20::timestamptz,"
-      "$21::timestamptz,$22::bytea,$23::bytea)",
-      schema);
+  return fmt::format("SELECT {}.append_one({})", schema, Placeholders(kFields));
+}
+
+std::span<const Oid> AppendTypes() {
+  return kArrayTypes;
+}
+
+std::span<const Oid> AppendOneTypes() {
+  return kTypes;
 }
 
 }  // namespace sealane::postgres

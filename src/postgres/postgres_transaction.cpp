@@ -33,7 +33,9 @@ SqlRows ReadRows(const PgResult& result) {
 
 /// Not prepared: a named statement would break behind a pooler that hands every transaction another session, and the
 /// work inside the function is planned once per session anyway.
-Result<PgResult> RunBinary(PGconn* connection, const std::string& sql, const BinaryCall& call) {
+Result<PgResult> RunBinary(PGconn* connection, const std::string& sql, std::span<const Oid> types,
+                           const BinaryCall& call) {
+  SEALANE_ASSERT(types.size() == call.buffers.size(), "every parameter has a type");
   std::vector<const char*> values;
   std::vector<int> lengths;
   for (std::size_t i = 0; i < call.buffers.size(); ++i) {
@@ -41,7 +43,7 @@ Result<PgResult> RunBinary(PGconn* connection, const std::string& sql, const Bin
     lengths.push_back(static_cast<int>(call.buffers[i].size()));
   }
   const std::vector<int> formats(call.buffers.size(), 1);
-  PgResult result(PQexecParams(connection, sql.c_str(), static_cast<int>(values.size()), nullptr, values.data(),
+  PgResult result(PQexecParams(connection, sql.c_str(), static_cast<int>(values.size()), types.data(), values.data(),
                                lengths.data(), formats.data(), 0));
   SEALANE_RETURN_IF_ERROR(CheckResult(connection, result.get()));
   return result;
@@ -91,11 +93,12 @@ Result<std::vector<Appended>> PostgresTransaction::Append(std::span<const NewEnt
   if (entries.empty()) return std::vector<Appended>{};
 
   if (entries.size() == 1 && !AsksForUniqueness(entries.front())) {
-    SEALANE_RETURN_IF_ERROR(RunBinary(connection_, AppendOneSql(schema), EncodeAppendOne(entries.front())));
+    SEALANE_RETURN_IF_ERROR(
+        RunBinary(connection_, AppendOneSql(schema), AppendOneTypes(), EncodeAppendOne(entries.front())));
     return ReadAppended(entries, {});
   }
   SEALANE_ASSIGN_OR_RETURN(const PgResult result,
-                           RunBinary(connection_, AppendSql(schema), EncodeAppendBinary(entries)));
+                           RunBinary(connection_, AppendSql(schema), AppendTypes(), EncodeAppendBinary(entries)));
   return ReadAppended(entries, ReadRows(result));
 }
 
