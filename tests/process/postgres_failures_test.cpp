@@ -1,5 +1,6 @@
 // Each way a PostgreSQL can fail an operator: its own clear message, its own exit code, and nothing half-written.
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -149,46 +150,86 @@ TEST(PostgresFailures, SlowStatementTimesOut) {
   session.Exec("ROLLBACK");
 }
 
-// A real full disk: a tablespace on a small file system of its own. Only root can mount one.
-TEST(PostgresFailures, FullDiskIsNamedAndWritesNothing) {
-  PgSession admin(testing::ClusterUrl());
-  if (geteuid() != 0) GTEST_SKIP() << "mounting a small file system needs root";
-  const std::filesystem::path data = admin.Exec("SHOW data_directory");
-  const std::string name = fmt::format("small_{}", getpid());
-  const std::filesystem::path disk = data.parent_path() / fmt::format("{}-{}", data.filename().string(), name);
-  std::filesystem::create_directory(disk);
-  if (mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=24m,mode=0700") != 0) {
-    std::filesystem::remove(disk);
-    GTEST_SKIP() << "this machine does not let root mount a file system";
+/// A server of its own: one whose disk is full cannot finish checkpoints, and that would fail other tests.
+class OwnServer {
+ public:
+  OwnServer() {
+    Script("start");
+    std::ifstream file(kDirectory + ".url");
+    std::getline(file, url_);
   }
-  struct stat owner {};
-  ASSERT_EQ(stat(data.c_str(), &owner), 0);
-  ASSERT_EQ(chown(disk.c_str(), owner.st_uid, owner.st_gid), 0);
-  admin.Exec(fmt::format("CREATE TABLESPACE {} LOCATION '{}'", name, disk.string()));
-  admin.Exec(fmt::format("CREATE DATABASE {0} TABLESPACE {0}", name));
-  std::string url = testing::ClusterUrl();
-  url.replace(url.rfind('/') + 1, std::string::npos, name);
-  {
-    Migrate(url);
-    PgSession session(url);
-    int committed = 0;
-    CommandResult result;
-    // Bytes that do not compress, so that the disk really fills.
-    while (true) {
-      const std::string payload =
-          session.Exec("SELECT '\"' || string_agg(md5(random()::text), '') || '\"' FROM generate_series(1, 25000)");
-      result = RunSealane(EmitTo(url, "-"), payload);
-      if (result.code != 0) break;
-      ASSERT_LT(++committed, 100) << "the disk never filled up";
+  ~OwnServer() { Script("remove"); }
+  OwnServer(const OwnServer&) = delete;
+  OwnServer& operator=(const OwnServer&) = delete;
+  const std::string& url() const { return url_; }
+  std::string UrlOf(const std::string& database) const {
+    std::string url = url_;
+    return url.replace(url.rfind('/') + 1, std::string::npos, database);
+  }
+
+ private:
+  static void Script(const std::string& verb) {
+    const std::string command =
+        fmt::format("{}/scripts/test_postgres {} {} >/dev/null", SEALANE_TEST_SOURCE_DIR, verb, kDirectory);
+    EXPECT_EQ(std::system(command.c_str()), 0) << command;
+  }
+  static inline const std::string kDirectory = SEALANE_TEST_BUILD_DIR "/test-postgres-full-disk";
+  std::string url_;
+};
+
+/// A small file system that the server's user can write to; gone at the end.
+class SmallDisk {
+ public:
+  explicit SmallDisk(const std::filesystem::path& server_data)
+      : path_(std::filesystem::temp_directory_path() / fmt::format("sealane-small-disk-{}", getpid())) {
+    std::filesystem::create_directory(path_);
+    mounted_ = mount("tmpfs", path_.c_str(), "tmpfs", 0, "size=24m,mode=0700") == 0;
+    struct stat owner {};
+    if (mounted_ && stat(server_data.c_str(), &owner) == 0) {
+      EXPECT_EQ(chown(path_.c_str(), owner.st_uid, owner.st_gid), 0);
     }
-    ExpectError(result, ExitCode::kStoreFull, "store_full");
-    EXPECT_GT(committed, 0);
-    EXPECT_EQ(session.Count("sealane.outbox"), committed);
   }
-  admin.Exec(fmt::format("DROP DATABASE {} WITH (FORCE)", name));
-  admin.Exec(fmt::format("DROP TABLESPACE {}", name));
-  EXPECT_EQ(umount(disk.c_str()), 0);
-  std::filesystem::remove(disk);
+  ~SmallDisk() {
+    if (mounted_) {
+      EXPECT_EQ(umount2(path_.c_str(), MNT_DETACH), 0);
+    }
+    std::filesystem::remove(path_);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  bool mounted() const { return mounted_; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  bool mounted_ = false;
+};
+
+// A real full disk: a tablespace on a small file system. Only root can mount one.
+TEST(PostgresFailures, FullDiskIsNamedAndWritesNothing) {
+  if (geteuid() != 0) GTEST_SKIP() << "mounting a small file system needs root";
+  const OwnServer server;
+  PgSession admin(server.url());
+  const SmallDisk disk(admin.Exec("SHOW data_directory"));
+  if (!disk.mounted()) GTEST_SKIP() << "this machine does not let root mount a file system";
+  admin.Exec(fmt::format("CREATE TABLESPACE small LOCATION '{}'", disk.path().string()));
+  admin.Exec("CREATE DATABASE small TABLESPACE small");
+  const std::string url = server.UrlOf("small");
+  Migrate(url);
+  PgSession session(url);
+  int committed = 0;
+  CommandResult result;
+  while (true) {
+    // Bytes that do not compress, so that the disk really fills.
+    const std::string payload =
+        session.Exec("SELECT '\"' || string_agg(md5(random()::text), '') || '\"' FROM generate_series(1, 25000)");
+    result = RunSealane(EmitTo(url, "-"), payload);
+    if (result.code != 0) break;
+    ASSERT_LT(++committed, 100) << "the disk never filled up";
+  }
+  ExpectError(result, ExitCode::kStoreFull, "store_full");
+  EXPECT_GT(committed, 0);
+  EXPECT_EQ(session.Count("sealane.outbox"), committed);
 }
 
 }  // namespace
