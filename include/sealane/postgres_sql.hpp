@@ -29,8 +29,8 @@ std::vector<Appended> ReadAppended(std::span<const NewEntry> entries, const SqlR
 Result<SqlCall> NextVersionCall(const AggregateName& aggregate, std::string_view schema = "sealane");
 Result<SqlCall> AdvanceVersionCall(const AggregateName& aggregate, std::int64_t expected,
                                    std::string_view schema = "sealane");
-/// For both: `version_conflict` when the row holds null.
-Result<std::int64_t> ReadVersion(const AggregateName& aggregate, const SqlRows& rows);
+/// For both: `version_conflict` when the row holds null, which NextVersionCall() never does.
+Result<std::int64_t> ReadVersion(const AggregateName& aggregate, std::int64_t expected, const SqlRows& rows);
 
 Result<SqlCall> BeginOnceCall(const IdempotencyClaim& claim, std::string_view schema = "sealane");
 /// The body column comes as hex text.

@@ -54,12 +54,12 @@ class PqxxTransaction final : public Transaction {
 
   Result<std::int64_t> NextVersion(const AggregateName& aggregate) override {
     SEALANE_ASSIGN_OR_RETURN(const SqlRows rows, Run(NextVersionCall(aggregate, schema_)));
-    return ReadVersion(aggregate, rows);
+    return ReadVersion(aggregate, 0, rows);
   }
 
   Result<std::int64_t> AdvanceVersion(const AggregateName& aggregate, std::int64_t expected) override {
     SEALANE_ASSIGN_OR_RETURN(const SqlRows rows, Run(AdvanceVersionCall(aggregate, expected, schema_)));
-    return ReadVersion(aggregate, rows);
+    return ReadVersion(aggregate, expected, rows);
   }
 
   Result<IdempotencyOutcome> BeginOnce(const IdempotencyClaim& claim) override {

@@ -83,14 +83,17 @@ begin
     using errcode = 'restrict_violation', constraint = 'sealane_immutable';
 end
 $$;
+-- For each row, because only such a trigger also guards a partition that is named itself.
 create trigger outbox_is_immutable before update on {schema}.outbox
-  for each statement execute function {schema}.refuse_change();
+  for each row execute function {schema}.refuse_change();
 
 -- Makes the daily partitions from yesterday until some days ahead; returns how many it made. A partition is built as a
--- plain table and then attached, because that takes a lock on the parent that writers do not wait for. A day that has
--- rows in the default partition already is left there.
+-- plain table and then attached, because that takes a lock on the parent that writers do not wait for; only writers whose
+-- rows go to the default partition are in the way, and for those it waits two seconds at most. A day that has rows in the
+-- default partition already is left there.
 create function {schema}.ensure_partitions() returns integer
-  language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '2s' as $$
+  language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '2s'
+  set timezone = 'UTC' set datestyle = 'ISO' as $$
 declare
   days_ahead integer := (select value::integer from {schema}.setting where name = 'partition_days_ahead');
   today      date := (clock_timestamp() at time zone 'UTC')::date;
@@ -276,11 +279,20 @@ create function {schema}.append_batch(
   returns table (entry integer, event_id uuid)
   language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  skipped integer[];
-  clash   record;
+  skipped   integer[];  -- entries left out, because their dedup key was used before
+  first_ids uuid[];     -- and the events that used it
+  clash     record;
 begin
   if not kinds <@ array['event', 'command'] or '' = any (topics) or '' = any (keys) or '' = any (types)
-     or 1 > any (schema_versions) or 1 > any (aggregate_versions) then
+     or 1 > any (schema_versions) or 1 > any (aggregate_versions)
+     or 0 > any (lane_hashes) or 65535 < any (lane_hashes)
+     or '1970-01-01T00:00:00Z' > any (occurred_ats) or '9999-12-31T23:59:59.999999Z' < any (occurred_ats)
+     or '1970-01-01T00:00:00Z' > any (available_ats) or '9999-12-31T23:59:59.999999Z' < any (available_ats)
+     or (select bool_or(octet_length(u.hash) <> 32 or (u.headers::text <> '{}' and {schema}.bad_headers(u.headers)))
+           from unnest(payload_hashes, headers) as u(hash, headers))
+     -- Looks at each payload only when all together could hold one that is too large.
+     or (pg_column_size(payloads) > 16777216
+         and exists (select from unnest(payloads) as p(payload) where octet_length(p.payload) > 16777216)) then
     perform {schema}.refuse_entry();
   end if;
   if unique_fingerprints is not null then
@@ -297,6 +309,20 @@ begin
     select array_agg(a.entry) into skipped
       from unnest(unique_entries, unique_kinds) as a(entry, kind)
      where a.kind = 'd' and not exists (select from claimed where claimed.event_id = event_ids[a.entry]);
+
+    if skipped is not null then
+      -- Locked first, so that the clean-up of old keys cannot forget one between here and the end.
+      perform from {schema}.outbox_unique k
+        where k.fingerprint = any (unique_fingerprints) and k.kind = 'd' for key share;
+      select array_agg(a.entry), array_agg(k.event_id) into skipped, first_ids
+        from unnest(unique_entries, unique_kinds, unique_fingerprints) as a(entry, kind, fingerprint)
+        left join {schema}.outbox_unique k on k.fingerprint = a.fingerprint
+       where a.kind = 'd' and a.entry = any (skipped);
+      if array_position(first_ids, null) is not null then
+        raise exception 'a dedup key was forgotten at this very moment; run the transaction again'
+          using errcode = 'serialization_failure';
+      end if;
+    end if;
 
     with asked as (
       select a.entry, a.kind, a.fingerprint
@@ -316,12 +342,12 @@ begin
       if clash.kind = 'i' then
         raise exception 'event id % exists already', event_ids[clash.entry]
           using errcode = 'unique_violation', constraint = 'sealane_duplicate_event_id', column = 'id',
-                detail = 'code: duplicate_event_id';
+                detail = format('code: duplicate_event_id, entry: %s', clash.entry);
       end if;
       raise exception 'there is a % event for % % version % of tenant "%" already', types[clash.entry],
           aggregate_types[clash.entry], aggregate_ids[clash.entry], aggregate_versions[clash.entry], tenants[clash.entry]
         using errcode = 'unique_violation', constraint = 'sealane_duplicate_version', column = 'aggregate_version',
-              detail = 'code: duplicate_version';
+              detail = format('code: duplicate_version, entry: %s', clash.entry);
     end if;
   end if;
 
@@ -343,12 +369,18 @@ begin
    where skipped is null or u.place <> all (skipped);
 
   if skipped is not null then
-    return query
-      select a.entry, k.event_id
-        from unnest(unique_entries, unique_kinds, unique_fingerprints) as a(entry, kind, fingerprint)
-        join {schema}.outbox_unique k on k.fingerprint = a.fingerprint
-       where a.kind = 'd' and a.entry = any (skipped);
+    return query select s.entry, s.id from unnest(skipped, first_ids) as s(entry, id);
   end if;
+end
+$$;
+
+-- Whether headers are anything but an object of texts.
+create function {schema}.bad_headers(headers json) returns boolean
+  language plpgsql immutable parallel safe as $$
+begin
+  return json_typeof(headers) <> 'object'
+         or exists (select from json_each(headers) as h(name, value) where json_typeof(h.value) <> 'string')
+         or (select count(h.value) < 0 from json_each_text(headers) as h(name, value));  -- fails for half a surrogate pair
 end
 $$;
 
@@ -370,7 +402,11 @@ create function {schema}.append_one(
   returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   if kind not in ('event', 'command') or topic = '' or key = '' or type = '' or schema_version < 1
-     or aggregate_version < 1 then
+     or aggregate_version < 1 or lane_hash not between 0 and 65535
+     or octet_length(payload_hash) <> 32 or octet_length(payload) > 16777216
+     or occurred_at not between '1970-01-01T00:00:00Z' and '9999-12-31T23:59:59.999999Z'
+     or available_at not between '1970-01-01T00:00:00Z' and '9999-12-31T23:59:59.999999Z'
+     or (headers::text <> '{}' and {schema}.bad_headers(headers)) then
     perform {schema}.refuse_entry();
   end if;
   insert into {schema}.outbox
@@ -412,10 +448,15 @@ create function {schema}.emit(
   returns uuid language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
   id           uuid := coalesce(emit.event_id, {schema}.uuid_v7());
+  -- A null means "not given" for every argument that has a default.
+  kind         text := coalesce(emit.kind, 'event');
+  content_type text := coalesce(emit.content_type, 'application/json');
+  schema_version integer := coalesce(emit.schema_version, 1);
   tenant_      text := coalesce(emit.tenant, '');
   headers_     json := coalesce(emit.headers, '{}');
   payload_max  integer := (select value::integer from {schema}.setting where name = 'payload_max_bytes');
   bad_header   text;
+  too_many     boolean;
   entries      integer[];
   kinds        text[];
   fingerprints uuid[];
@@ -423,7 +464,7 @@ declare
 begin
   perform {schema}.check_text('topic', emit.topic, 249, true), {schema}.check_text('key', emit.key, 1024, true),
           {schema}.check_text('type', emit.type, 255, true), {schema}.check_text('tenant', emit.tenant, 255, false),
-          {schema}.check_text('content_type', emit.content_type, 255, true),
+          {schema}.check_text('content_type', content_type, 255, true),
           {schema}.check_text('aggregate_type', emit.aggregate_type, 255, false),
           {schema}.check_text('aggregate_id', emit.aggregate_id, 1024, false),
           {schema}.check_text('dedup_key', emit.dedup_key, 1024, false),
@@ -446,11 +487,11 @@ begin
       using errcode = 'check_violation', constraint = 'sealane_payload_too_large', column = 'payload',
             hint = 'put large content in object storage and send a reference';
   end if;
-  if emit.kind is null or emit.kind not in ('event', 'command') then
-    raise exception 'kind is event or command, not "%"', emit.kind
+  if kind not in ('event', 'command') then
+    raise exception 'kind is event or command, not "%"', kind
       using errcode = 'check_violation', constraint = 'sealane_invalid_kind', column = 'kind';
   end if;
-  if coalesce(emit.schema_version, 0) < 1 then
+  if schema_version < 1 then
     raise exception 'schema_version is 1 or more'
       using errcode = 'check_violation', constraint = 'sealane_invalid_version', column = 'schema_version';
   end if;
@@ -467,24 +508,33 @@ begin
     raise exception 'the nil UUID names no event'
       using errcode = 'check_violation', constraint = 'sealane_nil_event_id', column = 'event_id';
   end if;
-  if emit.occurred_at not between '1970-01-01T00:00:00Z' and '9999-12-31T23:59:59.999999Z'
-     or emit.available_at not between '1970-01-01T00:00:00Z' and '9999-12-31T23:59:59.999999Z' then
-    raise exception 'times are between the years 1970 and 9999'
+  if emit.occurred_at not between '1970-01-01T00:00:00Z' and '9999-12-31T23:59:59.999999Z' then
+    raise exception 'occurred_at is between the years 1970 and 9999'
       using errcode = 'check_violation', constraint = 'sealane_invalid_time', column = 'occurred_at';
+  end if;
+  if emit.available_at not between '1970-01-01T00:00:00Z' and '9999-12-31T23:59:59.999999Z' then
+    raise exception 'available_at is between the years 1970 and 9999'
+      using errcode = 'check_violation', constraint = 'sealane_invalid_time', column = 'available_at';
   end if;
   if headers_::text <> '{}' then
     if json_typeof(headers_) <> 'object' or octet_length(headers_::text) > 32768 then
       raise exception 'headers are a JSON object of at most 64 texts'
         using errcode = 'check_violation', constraint = 'sealane_invalid_headers', column = 'headers';
     end if;
-    select name into bad_header from json_each(headers_) as h(name, value)
-     where json_typeof(h.value) <> 'string' or name = '' limit 1;
-    if found then
+    begin
+      bad_header := (select h.name from json_each(headers_) as h(name, value)
+                      where json_typeof(h.value) <> 'string' or h.name = '' limit 1);
+      too_many := (select count(*) > 64 or sum(octet_length(name) + octet_length(value)) > 16384
+                     from json_each_text(headers_) as h(name, value));
+    exception when others then
+      raise exception 'a header is not text: %', sqlerrm
+        using errcode = 'check_violation', constraint = 'sealane_invalid_headers', column = 'headers';
+    end;
+    if bad_header is not null then
       raise exception 'header "%" is not a text', bad_header
         using errcode = 'check_violation', constraint = 'sealane_invalid_headers', column = 'headers';
     end if;
-    if (select count(*) > 64 or sum(octet_length(name) + octet_length(value)) > 16384
-          from json_each_text(headers_) as h(name, value)) then
+    if too_many then
       raise exception 'headers are a JSON object of at most 64 texts and 16384 bytes'
         using errcode = 'check_violation', constraint = 'sealane_too_many_headers', column = 'headers';
     end if;
@@ -493,7 +543,7 @@ begin
         using errcode = 'check_violation', constraint = 'sealane_duplicate_header', column = 'headers';
     end if;
   end if;
-  if emit.content_type ~* '^(application/json|[^;]*\+json)\s*(;|$)' then
+  if content_type ~* '^(application/json|[^;]*\+json)\s*(;|$)' then
     begin
       perform convert_from(emit.payload, 'UTF8')::json;
     exception when others then
@@ -507,7 +557,7 @@ begin
     entries := array[1]; kinds := array['i'];
     fingerprints := array[{schema}.fingerprint('i', emit.event_id::text)];
   end if;
-  if emit.aggregate_version is not null and emit.unique_version then
+  if emit.aggregate_version is not null and coalesce(emit.unique_version, true) then
     entries := entries || 1; kinds := kinds || 'v'::text;
     fingerprints := fingerprints || {schema}.fingerprint('v', tenant_, emit.aggregate_type, emit.aggregate_id,
                                                          emit.aggregate_version::text, emit.type);
@@ -520,19 +570,19 @@ begin
 
   if fingerprints is null then
     perform {schema}.append_one(
-      id, {schema}.lane_hash(emit.key), tenant_, emit.kind, emit.topic, emit.key, emit.type, emit.schema_version,
+      id, {schema}.lane_hash(emit.key), tenant_, kind, emit.topic, emit.key, emit.type, schema_version,
       nullif(emit.aggregate_type, ''), nullif(emit.aggregate_id, ''), emit.aggregate_version,
       nullif(emit.correlation_id, ''), nullif(emit.causation_id, ''), nullif(emit.traceparent, ''),
-      nullif(emit.tracestate, ''), nullif(emit.producer, ''), nullif(emit.schema_id, ''), emit.content_type, headers_,
+      nullif(emit.tracestate, ''), nullif(emit.producer, ''), nullif(emit.schema_id, ''), content_type, headers_,
       coalesce(emit.occurred_at, clock_timestamp()), emit.available_at, emit.payload, sha256(emit.payload));
     return id;
   end if;
   select b.event_id into first_id from {schema}.append_batch(
-    array[id], array[{schema}.lane_hash(emit.key)], array[tenant_], array[emit.kind], array[emit.topic], array[emit.key],
-    array[emit.type], array[emit.schema_version], array[nullif(emit.aggregate_type, '')],
+    array[id], array[{schema}.lane_hash(emit.key)], array[tenant_], array[kind], array[emit.topic], array[emit.key],
+    array[emit.type], array[schema_version], array[nullif(emit.aggregate_type, '')],
     array[nullif(emit.aggregate_id, '')], array[emit.aggregate_version], array[nullif(emit.correlation_id, '')],
     array[nullif(emit.causation_id, '')], array[nullif(emit.traceparent, '')], array[nullif(emit.tracestate, '')],
-    array[nullif(emit.producer, '')], array[nullif(emit.schema_id, '')], array[emit.content_type], array[headers_],
+    array[nullif(emit.producer, '')], array[nullif(emit.schema_id, '')], array[content_type], array[headers_],
     array[coalesce(emit.occurred_at, clock_timestamp())], array[emit.available_at], array[emit.payload],
     array[sha256(emit.payload)], entries, kinds, fingerprints) as b;
   return coalesce(first_id, id);
@@ -613,6 +663,13 @@ declare
   found_row {schema}.idempotency;
   at        timestamptz := clock_timestamp();
 begin
+  perform {schema}.check_text('key', idempotency_begin.key, 1024, true),
+          {schema}.check_text('request_hash', idempotency_begin.request_hash, 1024, true),
+          {schema}.check_text('tenant', idempotency_begin.tenant, 255, false);
+  if idempotency_begin.tenant is null or remember is null or remember <= '0' or patience is null or patience < '0' then
+    raise exception 'a claim has a tenant, a time to be remembered and a patience that is not negative'
+      using errcode = 'check_violation', constraint = 'sealane_invalid_claim', column = 'remember';
+  end if;
   if not pg_try_advisory_xact_lock(('x' || left(replace(
        {schema}.fingerprint('q', idempotency_begin.tenant, idempotency_begin.key)::text, '-', ''), 16))::bit(64)::bigint) then
     return query select 'in_progress', null::integer, null::bytea;
@@ -621,7 +678,7 @@ begin
   select * into found_row from {schema}.idempotency r
    where r.tenant = idempotency_begin.tenant and r.key = idempotency_begin.key for update;
   if found and found_row.expires_at > at then
-    if found_row.request_hash <> idempotency_begin.request_hash then
+    if found_row.request_hash is distinct from idempotency_begin.request_hash then
       return query select 'conflict', null::integer, null::bytea;
       return;
     elsif found_row.completed_at is not null then

@@ -267,7 +267,8 @@ BEGIN
           OR replace(lower(NEW.content_type), ' ', '') || ';' GLOB 'application/json;*'
           OR substr(replace(lower(NEW.content_type), ' ', '') || ';', 1,
                     instr(replace(lower(NEW.content_type), ' ', '') || ';', ';')) GLOB '*+json;')
-         AND NOT json_valid(CAST(NEW.payload AS TEXT))
+         AND (NOT json_valid(CAST(NEW.payload AS TEXT)) OR instr(CAST(NEW.payload AS BLOB), x'00') > 0
+              OR CAST(NEW.payload AS TEXT) GLOB '*' || char(65533) || '*')
     THEN RAISE(ABORT, 'sealane: payload is not JSON; send JSON, or say what it is with content_type')
   END;
 

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/text.hpp"
+#include "outbox/refusal.hpp"
 
 namespace sealane::memory {
 namespace {
@@ -17,18 +17,6 @@ std::string LockName(char what, std::initializer_list<std::string_view> parts) {
   std::string name(1, what);
   for (const std::string_view part : parts) name += fmt::format("{}:{}", part.size(), part);
   return name;
-}
-
-Error DuplicateId(const EventId& id) {
-  return Error(ErrorKind::kRejected, "duplicate_event_id", fmt::format("event id {} exists already", id.ToString()))
-      .WithField("id");
-}
-
-Error DuplicateVersion(const Envelope& envelope) {
-  const std::string message =
-      fmt::format("there is a {} event for {} {} version {} of tenant \"{}\" already", envelope.type,
-                  envelope.aggregate.type, envelope.aggregate.id, *envelope.aggregate.version, envelope.tenant);
-  return Error(ErrorKind::kRejected, "duplicate_version", EscapeForTerminal(message)).WithField("aggregate_version");
 }
 
 void Merge(Changes& into, Changes&& call) {
@@ -112,7 +100,7 @@ Status MemoryTransaction::ClaimUnique(const NewEntry& entry, Changes& call) {
   if (entry.own_id) {
     const Fingerprint fingerprint = FingerprintOfId(envelope.id);
     SEALANE_ASSIGN_OR_RETURN(const auto earlier, LockAndFind(fingerprint, call));
-    if (earlier) return DuplicateId(envelope.id);
+    if (earlier) return DuplicateEventId(envelope.id);
     call.unique.emplace(fingerprint, envelope.id);
   }
   if (entry.unique_version) {
@@ -151,11 +139,7 @@ Result<std::int64_t> MemoryTransaction::NextVersion(const AggregateName& aggrega
 Result<std::int64_t> MemoryTransaction::AdvanceVersion(const AggregateName& aggregate, std::int64_t expected) {
   SEALANE_ASSIGN_OR_RETURN(const std::int64_t current, LockVersion(aggregate));
   if (current != expected) {
-    return Error(ErrorKind::kConflict, "version_conflict",
-                 EscapeForTerminal(fmt::format("{} {} stands at version {}, not {}", aggregate.type, aggregate.id,
-                                               current, expected)))
-        .WithField("expected")
-        .WithHint("read the aggregate again and repeat the change");
+    return VersionConflict(aggregate, expected, current);
   }
   changes_.versions[{aggregate.tenant, aggregate.type, aggregate.id}] = current + 1;
   return current + 1;
@@ -192,10 +176,7 @@ Status MemoryTransaction::CompleteOnce(const IdempotencyClaim& claim, const Stor
   const Database::LockAnswer answer = database_->TryLock(number_, LockName('q', {claim.tenant, claim.key}));
   if (answer == Database::LockAnswer::kHeldByOther || !seen || seen->response ||
       seen->request_hash != claim.request_hash) {
-    const std::string message =
-        fmt::format("request \"{}\" of tenant \"{}\" was not begun with this hash, or is complete already", claim.key,
-                    claim.tenant);
-    return Error(ErrorKind::kMisuse, "not_begun", EscapeForTerminal(message)).WithField("key");
+    return RequestNotBegun(claim);
   }
   seen->response = response;
   changes_.requests[key] = std::move(*seen);

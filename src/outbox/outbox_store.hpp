@@ -39,7 +39,7 @@ struct StoredMessage {
   std::int32_t lane = 0;
   Timestamp appended_at{};
   std::size_t payload_size = 0;
-  bool payload_loaded = true;  ///< false: a listing left the payload out
+  bool payload_loaded = true;  ///< false: a listing left the payload out, or the user may not read it
   std::vector<RouteStatus> routes;
 };
 

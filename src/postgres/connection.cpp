@@ -46,8 +46,24 @@ Result<std::string> QuoteSchema(std::string_view schema) {
   return fmt::format("\"{}\"", schema);
 }
 
+/// libpq's own words about a URL it cannot read quote it, password included, so they are not passed on.
+Status CheckUrl(const Options& options) {
+  char* words = nullptr;
+  PQconninfoOption* const parsed = PQconninfoParse(options.url.c_str(), &words);
+  PQfreemem(words);
+  if (parsed == nullptr) {
+    return Error(ErrorKind::kMisconfigured, "invalid_store_url",
+                 fmt::format("{} is not a URL that PostgreSQL understands", RedactUrl(options.url)))
+        .WithField("store.url")
+        .WithHint("write it as postgres://user@host:5432/database; escape special characters of a password as %XX");
+  }
+  PQconninfoFree(parsed);
+  return Ok();
+}
+
 Result<Connection> Connection::Open(const Options& options) {
   SEALANE_RETURN_IF_ERROR(QuoteSchema(options.schema));
+  SEALANE_RETURN_IF_ERROR(CheckUrl(options));
   // A URL may name an application itself; ours is only the fallback. Dead peers are noticed by the kernel.
   const std::array<const char*, 9> keywords = {"dbname",
                                                "fallback_application_name",

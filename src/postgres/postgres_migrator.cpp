@@ -108,6 +108,8 @@ Result<std::vector<AppliedMigration>> PostgresMigrator::ApplyPending() {
           fmt::format("in migration {} ({})", migration.number, migration.name));
     }
   }
+  // Also when nothing is pending, so that a scheduled `migrate up` keeps partitions ready.
+  SEALANE_RETURN_IF_ERROR(Execute(connection, fmt::format("SELECT {}.ensure_partitions()", schema_)));
   SEALANE_ASSIGN_OR_RETURN(SchemaState after, Examine());
   std::erase_if(after.applied, [&](const AppliedMigration& m) { return m.number <= state.installed; });
   return std::move(after.applied);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/hex.hpp"
+#include "outbox/refusal.hpp"
 #include "postgres/append_call.hpp"
 #include "postgres/connection.hpp"
 #include "postgres/sql_state.hpp"
@@ -58,11 +59,9 @@ Result<SqlCall> AdvanceVersionCall(const AggregateName& aggregate, std::int64_t 
                  {aggregate.tenant, aggregate.type, aggregate.id, std::to_string(expected)}};
 }
 
-Result<std::int64_t> ReadVersion(const AggregateName& aggregate, const SqlRows& rows) {
+Result<std::int64_t> ReadVersion(const AggregateName& aggregate, std::int64_t expected, const SqlRows& rows) {
   if (rows.empty() || !rows.front().at(0)) {
-    return Error(ErrorKind::kConflict, "version_conflict",
-                 fmt::format("{} {} stands at another version than expected", aggregate.type, aggregate.id))
-        .WithHint("roll back, read the aggregate again and decide anew");
+    return VersionConflict(aggregate, expected, std::nullopt);
   }
   return ToInt(rows.front().at(0));
 }

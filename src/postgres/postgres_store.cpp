@@ -14,8 +14,8 @@ namespace {
 
 class PostgresOwnedTransaction final : public OwnedTransaction {
  public:
-  PostgresOwnedTransaction(PGconn* connection, std::string_view schema)
-      : connection_(connection), inner_(connection, schema) {}
+  PostgresOwnedTransaction(std::shared_ptr<Connection> connection, std::string_view schema)
+      : owner_(std::move(connection)), connection_(owner_->get()), inner_(connection_, schema) {}
   ~PostgresOwnedTransaction() override {
     if (!finished_) (void)Rollback();
   }
@@ -58,6 +58,7 @@ class PostgresOwnedTransaction final : public OwnedTransaction {
   }
 
  private:
+  std::shared_ptr<Connection> owner_;  // a transaction may outlive its store
   PGconn* connection_;
   PostgresTransaction inner_;
   bool finished_ = false;
@@ -66,24 +67,30 @@ class PostgresOwnedTransaction final : public OwnedTransaction {
 class PostgresStore final : public OutboxStore {
  public:
   PostgresStore(Connection connection, const Options& options, std::string quoted_schema)
-      : connection_(std::move(connection)), schema_(options.schema), quoted_schema_(std::move(quoted_schema)) {}
+      : connection_(std::make_shared<Connection>(std::move(connection))),
+        schema_(options.schema),
+        quoted_schema_(std::move(quoted_schema)) {}
 
   Result<std::unique_ptr<OwnedTransaction>> Begin() override {
-    SEALANE_RETURN_IF_ERROR(Execute(connection_.get(), "BEGIN"));
-    return std::unique_ptr<OwnedTransaction>(std::make_unique<PostgresOwnedTransaction>(connection_.get(), schema_));
+    SEALANE_RETURN_IF_ERROR(RequireIdle());
+    SEALANE_RETURN_IF_ERROR(Execute(connection_->get(), "BEGIN"));
+    return std::unique_ptr<OwnedTransaction>(std::make_unique<PostgresOwnedTransaction>(connection_, schema_));
   }
 
   Result<std::vector<StoredMessage>> ListMessages(const MessageFilter& filter) override {
-    return MessageQuery(connection_.get(), quoted_schema_).List(filter);
+    SEALANE_RETURN_IF_ERROR(RequireIdle());
+    return MessageQuery(connection_->get(), quoted_schema_).List(filter);
   }
 
   Result<std::optional<StoredMessage>> FindMessage(const EventId& id) override {
-    return MessageQuery(connection_.get(), quoted_schema_).Find(id);
+    SEALANE_RETURN_IF_ERROR(RequireIdle());
+    return MessageQuery(connection_->get(), quoted_schema_).Find(id);
   }
 
   Result<SweepReport> ForgetExpired(std::size_t limit) override {
+    SEALANE_RETURN_IF_ERROR(RequireIdle());
     const std::vector<TextParameter> parameters = {std::to_string(limit)};
-    SEALANE_ASSIGN_OR_RETURN(const PgResult result, Execute(connection_.get(),
+    SEALANE_ASSIGN_OR_RETURN(const PgResult result, Execute(connection_->get(),
                                                             "SELECT unique_forgotten, idempotency_forgotten FROM " +
                                                                 quoted_schema_ + ".forget_expired($1::int4)",
                                                             parameters));
@@ -91,7 +98,17 @@ class PostgresStore final : public OutboxStore {
   }
 
  private:
-  Connection connection_;
+  /// Reading inside our own open transaction would show what is not committed, and a second one would share the
+  /// first's fate.
+  Status RequireIdle() const {
+    if (PQtransactionStatus(connection_->get()) == PQTRANS_IDLE || PQstatus(connection_->get()) == CONNECTION_BAD) {
+      return Ok();
+    }
+    return Error(ErrorKind::kMisuse, "transaction_open", "a transaction of this store is open")
+        .WithHint("commit it or roll it back first, or open another store");
+  }
+
+  std::shared_ptr<Connection> connection_;
   std::string schema_;
   std::string quoted_schema_;
 };

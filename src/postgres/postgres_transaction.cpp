@@ -57,6 +57,13 @@ Result<SqlRows> Run(PGconn* connection, const SqlCall& call) {
 }  // namespace
 
 Status PostgresTransaction::RequireTransaction() const {
+  if (connection_ == nullptr) {
+    return Error(ErrorKind::kMisuse, "no_connection", "there is no connection").WithHint("connect first");
+  }
+  if (PQpipelineStatus(connection_) != PQ_PIPELINE_OFF) {
+    return Error(ErrorKind::kMisuse, "pipeline_mode", "the connection is in pipeline mode; nothing was written")
+        .WithHint("leave it with PQexitPipelineMode before appending");
+  }
   switch (PQtransactionStatus(connection_)) {
     case PQTRANS_INTRANS:
       return RequireUtf8();
@@ -106,14 +113,14 @@ Result<std::int64_t> PostgresTransaction::NextVersion(const AggregateName& aggre
   SEALANE_RETURN_IF_ERROR(RequireTransaction());
   SEALANE_ASSIGN_OR_RETURN(const SqlCall call, NextVersionCall(aggregate, schema_));
   SEALANE_ASSIGN_OR_RETURN(const SqlRows rows, Run(connection_, call));
-  return ReadVersion(aggregate, rows);
+  return ReadVersion(aggregate, 0, rows);
 }
 
 Result<std::int64_t> PostgresTransaction::AdvanceVersion(const AggregateName& aggregate, std::int64_t expected) {
   SEALANE_RETURN_IF_ERROR(RequireTransaction());
   SEALANE_ASSIGN_OR_RETURN(const SqlCall call, AdvanceVersionCall(aggregate, expected, schema_));
   SEALANE_ASSIGN_OR_RETURN(const SqlRows rows, Run(connection_, call));
-  return ReadVersion(aggregate, rows);
+  return ReadVersion(aggregate, expected, rows);
 }
 
 Result<IdempotencyOutcome> PostgresTransaction::BeginOnce(const IdempotencyClaim& claim) {

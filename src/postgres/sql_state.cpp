@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -80,10 +81,16 @@ Error ErrorFromSqlState(const Diagnosis& diagnosis) {
   if (diagnosis.constraint.starts_with(kOurConstraints)) {
     const auto code = std::string(diagnosis.constraint.substr(kOurConstraints.size()));
     const ErrorKind kind = code == "not_begun" ? ErrorKind::kMisuse : ErrorKind::kRejected;
-    return Error(kind, code, message)
-        .WithNative(native)
-        .WithField(std::string(diagnosis.column))
-        .WithHint(std::string(diagnosis.hint));
+    auto error = Error(kind, code, message)
+                     .WithNative(native)
+                     .WithField(std::string(diagnosis.column))
+                     .WithHint(std::string(diagnosis.hint));
+    constexpr std::string_view kEntry = "entry: ";
+    if (const std::size_t at = diagnosis.detail.find(kEntry); at != std::string_view::npos) {
+      return std::move(error).WithContext(
+          fmt::format("in event {} of the batch", diagnosis.detail.substr(at + kEntry.size())));
+    }
+    return error;
   }
   const auto* const row =
       std::ranges::find_if(kRows, [&](const Row& r) { return diagnosis.state.starts_with(r.state); });
@@ -126,8 +133,11 @@ Status CheckResult(const PGconn* connection, const PGresult* result) {
   const std::string_view state = Field(result, PG_DIAG_SQLSTATE);
   if (state.empty()) {
     // libpq itself gave up: the server never answered this statement.
-    std::string text = PQerrorMessage(connection);
-    while (!text.empty() && text.back() == '\n') text.pop_back();
+    const std::string text = OneLine(PQerrorMessage(connection));
+    if (PQstatus(connection) != CONNECTION_BAD) {
+      return Error(ErrorKind::kMisuse, "client_error", fmt::format("libpq refused: {}", EscapeForTerminal(text)))
+          .WithHint("the connection is intact; look at what is under way on it");
+    }
     return Error(ErrorKind::kUnavailable, "connection_lost",
                  fmt::format("the connection to the server broke: {}", EscapeForTerminal(text)))
         .WithHint("nothing of an unfinished transaction is kept; connect again and repeat it");
@@ -136,7 +146,8 @@ Status CheckResult(const PGconn* connection, const PGresult* result) {
                             .message = Field(result, PG_DIAG_MESSAGE_PRIMARY),
                             .constraint = Field(result, PG_DIAG_CONSTRAINT_NAME),
                             .column = Field(result, PG_DIAG_COLUMN_NAME),
-                            .hint = Field(result, PG_DIAG_MESSAGE_HINT)});
+                            .hint = Field(result, PG_DIAG_MESSAGE_HINT),
+                            .detail = Field(result, PG_DIAG_MESSAGE_DETAIL)});
 }
 
 }  // namespace sealane::postgres

@@ -16,6 +16,7 @@ struct Diagnosis {
   std::string_view constraint = {};
   std::string_view column = {};
   std::string_view hint = {};
+  std::string_view detail = {};  ///< of our own errors: `code: ..., entry: N`
 };
 
 /// The one place that translates SQLSTATEs. Constraint names that start with `sealane_` carry our own code.

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "base/text.hpp"
 #include "core/fingerprint.hpp"
 #include "core/headers_json.hpp"
+#include "outbox/refusal.hpp"
 
 namespace sealane::sqlite {
 namespace {
@@ -37,18 +37,6 @@ std::string VersionFingerprint(const Envelope& envelope) {
                          std::to_string(*envelope.aggregate.version), envelope.type});
 }
 
-Error DuplicateId(const EventId& id) {
-  return Error(ErrorKind::kRejected, "duplicate_event_id", fmt::format("event id {} exists already", id.ToString()))
-      .WithField("id");
-}
-
-Error DuplicateVersion(const Envelope& envelope) {
-  const std::string message =
-      fmt::format("there is a {} event for {} {} version {} of tenant \"{}\" already", envelope.type,
-                  envelope.aggregate.type, envelope.aggregate.id, *envelope.aggregate.version, envelope.tenant);
-  return Error(ErrorKind::kRejected, "duplicate_version", EscapeForTerminal(message)).WithField("aggregate_version");
-}
-
 }  // namespace
 
 Result<Appended> Appender::Append(const NewEntry& entry) {
@@ -71,7 +59,7 @@ Status Appender::ClaimUnique(const NewEntry& entry) {
   if (entry.own_id) {
     SEALANE_ASSIGN_OR_RETURN(const bool free, Claim(static_cast<char>(UniqueKind::kEventId),
                                                     LengthPrefixed({envelope.id.ToString()}), envelope.id));
-    if (!free) return DuplicateId(envelope.id);
+    if (!free) return DuplicateEventId(envelope.id);
   }
   if (entry.unique_version) {
     SEALANE_ASSIGN_OR_RETURN(

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/text.hpp"
+#include "outbox/refusal.hpp"
 #include "sqlite/appender.hpp"
 #include "sqlite/statement.hpp"
 
@@ -139,11 +139,7 @@ Result<std::int64_t> SqliteTransaction::AdvanceVersion(const AggregateName& aggr
   SEALANE_ASSIGN_OR_RETURN(const auto version, ReadNumber(advance));
   if (version) return *version;
   SEALANE_ASSIGN_OR_RETURN(const std::int64_t current, CurrentVersion(connection_, aggregate));
-  return Error(ErrorKind::kConflict, "version_conflict",
-               EscapeForTerminal(fmt::format("{} {} stands at version {}, not {}", aggregate.type, aggregate.id,
-                                             current, expected)))
-      .WithField("expected")
-      .WithHint("read the aggregate again and repeat the change");
+  return VersionConflict(aggregate, expected, current);
 }
 
 Result<IdempotencyOutcome> SqliteTransaction::BeginOnce(const IdempotencyClaim& claim) {
@@ -179,10 +175,7 @@ Status SqliteTransaction::CompleteOnce(const IdempotencyClaim& claim, const Stor
   complete.Bind(claim.tenant).Bind(claim.key).Bind(claim.request_hash);
   SEALANE_ASSIGN_OR_RETURN(const auto updated, ReadNumber(complete));
   if (updated) return Ok();
-  const std::string message =
-      fmt::format("request \"{}\" of tenant \"{}\" was not begun with this hash, or is complete already", claim.key,
-                  claim.tenant);
-  return Error(ErrorKind::kMisuse, "not_begun", EscapeForTerminal(message)).WithField("key");
+  return RequestNotBegun(claim);
 }
 
 }  // namespace sqlite

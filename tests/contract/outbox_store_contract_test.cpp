@@ -84,6 +84,38 @@ TEST_P(OutboxStoreContract, KeepsEveryField) {
   EXPECT_GT(found.appended_at, kTimestampMin);
 }
 
+TEST_P(OutboxStoreContract, HasOneTransactionAtATimeAndNeverShowsItUnfinished) {
+  auto first = store().Begin();
+  ASSERT_TRUE(first);
+  const NewEntry entry = SampleEntry();
+  ASSERT_TRUE((*first)->Append({&entry, 1}));
+  EXPECT_EQ(store().Begin().error().code(), "transaction_open");
+  // A store may refuse to read meanwhile, or read around the transaction.
+  if (const auto listed = store().ListMessages({})) {
+    EXPECT_TRUE(listed->empty());
+  } else {
+    EXPECT_EQ(listed.error().code(), "transaction_open");
+  }
+  if (const auto found = store().FindMessage(entry.envelope.id)) {
+    EXPECT_FALSE(found->has_value());
+  } else {
+    EXPECT_EQ(found.error().code(), "transaction_open");
+  }
+  EXPECT_TRUE((*first)->Rollback());
+  EXPECT_TRUE(store().Begin());
+}
+
+TEST_P(OutboxStoreContract, ATransactionMayOutliveItsStore) {
+  auto other = fixture().Open();
+  auto transaction = other->Begin();
+  ASSERT_TRUE(transaction);
+  other.reset();
+  const NewEntry entry = SampleEntry();
+  ASSERT_TRUE((*transaction)->Append({&entry, 1}));
+  ASSERT_TRUE((*transaction)->Commit());
+  EXPECT_EQ(testing::CountEvents(store()), 1U);
+}
+
 TEST_P(OutboxStoreContract, KeepsWhatWasNotGivenEmpty) {
   const NewEntry entry = SampleEntry();
   EXPECT_EQ(AppendAndFind(entry).envelope, entry.envelope);

@@ -1,7 +1,7 @@
 // Protects the promise of the whole product's first half: an event appended in an application's own libpq transaction
 // exists exactly when that transaction committed, and a failing append writes nothing.
 
-#include <set>
+#include <optional>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -102,6 +102,54 @@ TEST_F(PostgresAppend, DuplicateIdFailsOnlyTheCallersTransaction) {
   EXPECT_EQ(session_->Count("orders"), 0);
 }
 
+// The clean-up of old dedup keys runs beside writers. It must never make an append say "already there" and then leave
+// the caller with neither the old event nor a new one.
+TEST_F(PostgresAppend, AForgottenDedupKeyNeverSwallowsAnEvent) {
+  Event once = Order("once");
+  once.dedup_key = "once";
+  session_->Exec("BEGIN");
+  ASSERT_TRUE(outbox_.Append(session_->get(), once));
+  session_->Exec("COMMIT; UPDATE sealane.outbox_unique SET created_at = created_at - interval '31 days'");
+
+  // The batch finds the key used, then waits for another transaction that holds its second event's id.
+  Event own = Order("own");
+  own.id = EventIdGenerator::Instance().Next();
+  PgSession holder(database_.url());
+  holder.Exec("BEGIN");
+  ASSERT_TRUE(outbox_.Append(holder.get(), own));
+  session_->Exec("BEGIN");
+  std::optional<Result<std::vector<Appended>>> appended;
+  std::thread batch([&] { appended = outbox_.AppendAll(session_->get(), std::vector<Event>{once, own}); });
+  PgSession sweeper(database_.url());
+  while (sweeper.Count("pg_locks WHERE NOT granted") == 0) std::this_thread::yield();
+  EXPECT_EQ(sweeper.Exec("SELECT unique_forgotten FROM sealane.forget_expired(100)"), "0") << "the key is in use";
+  holder.Exec("ROLLBACK");
+  batch.join();
+  ASSERT_TRUE(*appended) << appended->error().ToString();
+  EXPECT_TRUE((**appended)[0].already_there);
+  session_->Exec("COMMIT");
+  EXPECT_EQ(session_->Exec("SELECT string_agg(key, ',' ORDER BY seq) FROM sealane.outbox"), "once,own");
+}
+
+TEST_F(PostgresAppend, ADuplicateInABatchIsNamedByItsPlace) {
+  Event own = Order("own");
+  own.id = EventIdGenerator::Instance().Next();
+  session_->Exec("BEGIN");
+  ASSERT_TRUE(outbox_.Append(session_->get(), own));
+  const auto again = outbox_.AppendAll(session_->get(), std::vector<Event>{Order("1"), Order("2"), own});
+  ASSERT_FALSE(again);
+  EXPECT_THAT(again.error().ToString(), ::testing::HasSubstr("in event 3 of the batch"));
+}
+
+TEST_F(PostgresAppend, MisusedConnectionsAreNamed) {
+  EXPECT_EQ(outbox_.Append(static_cast<PGconn*>(nullptr), Order("1")).error().code(), "no_connection");
+  session_->Exec("BEGIN");
+  ASSERT_EQ(PQenterPipelineMode(session_->get()), 1);
+  EXPECT_EQ(outbox_.Append(session_->get(), Order("1")).error().code(), "pipeline_mode");
+  ASSERT_EQ(PQexitPipelineMode(session_->get()), 1);
+  EXPECT_TRUE(outbox_.Append(session_->get(), Order("1")));
+}
+
 TEST_F(PostgresAppend, BatchIsOneStatementAndKeepsItsOrder) {
   std::vector<Event> events;
   for (int i = 0; i < 1'000; ++i) events.push_back(Order(std::to_string(i)));
@@ -179,6 +227,8 @@ TEST_F(PostgresAppend, RowsCannotBeChangedAfterwards) {
   ASSERT_TRUE(outbox_.Append(session_->get(), Order("1")));
   session_->Exec("COMMIT");
   EXPECT_EQ(session_->Try("UPDATE sealane.outbox SET key = 'x'"), "23001");
+  const std::string today = session_->Exec("SELECT tableoid::regclass FROM sealane.outbox");
+  EXPECT_EQ(session_->Try("UPDATE " + today + " SET key = 'x'"), "23001") << "a partition by its own name";
   EXPECT_EQ(session_->Exec("SELECT key FROM sealane.outbox"), "1");
 }
 

@@ -133,7 +133,10 @@ TEST_F(PostgresEmit, RefusesWhatAnAppendWouldRefuseAndNamesTheArgument) {
   ExpectRefused(head + ", headers => (SELECT json_object_agg(g, 'x') FROM generate_series(1, 65) g)",
                 "too_many_headers", "headers");
   ExpectRefused(head + ", event_id => '00000000-0000-0000-0000-000000000000'", "nil_event_id", "event_id");
-  ExpectRefused(head + ", available_at => 'infinity'", "invalid_time", "occurred_at");
+  ExpectRefused(head + ", available_at => 'infinity'", "invalid_time", "available_at");
+  ExpectRefused(head + ", occurred_at => '-infinity'", "invalid_time", "occurred_at");
+  ExpectRefused(head + ", headers => '{\"a\":\"\\ud800\"}'", "invalid_headers", "headers");
+  ExpectRefused(head + ", headers => '{\"a\":\"\\u0000\"}'", "invalid_headers", "headers");
   ExpectRefused(head + ", dedup_key => ''", "field_missing", "dedup_key");
 }
 
@@ -162,6 +165,20 @@ TEST_F(PostgresEmit, DuplicatesAreRefusedByNameAndDedupKeysAreANoOp) {
   const std::string first = Emit(", dedup_key => 'once'");
   EXPECT_EQ(Emit(", dedup_key => 'once'"), first);
   EXPECT_EQ(session_->Count("sealane.outbox"), 4);
+}
+
+TEST_F(PostgresEmit, NullMeansNotGiven) {
+  const std::string nulls =
+      ", tenant => null, headers => null, kind => null, schema_version => null, content_type => null, "
+      "unique_version => null, aggregate_type => 'o', aggregate_id => '1', aggregate_version => 1";
+  Emit(nulls);
+  EXPECT_EQ(session_->Exec("SELECT concat_ws(' ', kind, schema_version, content_type, headers) FROM sealane.outbox"),
+            "event 1 application/json {}");
+  EXPECT_EQ(
+      session_->Try("SELECT sealane.emit(topic => 'orders', key => 'o-1', type => 'OrderPlaced', payload => '{}'" +
+                    nulls + ")"),
+      "23505")
+      << "the version is watched unless somebody says no";
 }
 
 TEST_F(PostgresEmit, RollsBackWithItsTransaction) {

@@ -1,5 +1,6 @@
 // Least privilege: what each role may do is listed here, and everything else on every object must be refused.
 
+#include <functional>
 #include <set>
 
 #include <fmt/format.h>
@@ -76,6 +77,65 @@ TEST_F(PostgresRoles, WriterCannotChooseItsPlaceInTheLog) {
   PgSession writer(UrlOf(kWriter));
   EXPECT_EQ(writer.Try("INSERT INTO sealane.outbox (seq) OVERRIDING SYSTEM VALUE VALUES (1)"), "42501");
   EXPECT_EQ(writer.Try("SELECT setval('sealane.outbox_seq_seq', 1)"), "42501");
+}
+
+// A writer that goes around the library can spoil its own events, but not the log for everybody else.
+TEST_F(PostgresRoles, WriterCannotPutInWhatReadersCannotRead) {
+  const auto call = [](const std::string& lane_hash, const std::string& headers, const std::string& occurred_at,
+                       const std::string& hash, const std::string& payload) {
+    return fmt::format(
+        "SELECT sealane.append_one(gen_random_uuid(), {}, '', 'event', 't', 'k', 'T', 1, null, null, null, null, "
+        "null, null, "
+        "null, null, null, 'text/plain', {}, {}, null, {}, {})",
+        lane_hash, headers, occurred_at, payload, hash);
+  };
+  const auto batch = [](const std::string& lane_hash, const std::string& headers, const std::string& occurred_at,
+                        const std::string& hash, const std::string& payload) {
+    return fmt::format(
+        "SELECT * FROM sealane.append_batch(ARRAY[gen_random_uuid()], ARRAY[{}], ARRAY[''], ARRAY['event'], "
+        "ARRAY['t'], "
+        "ARRAY['k'], ARRAY['T'], ARRAY[1], null, null, null, null, null, null, null, null, null, "
+        "ARRAY['text/plain'], "
+        "ARRAY[{}], ARRAY[{}], null, ARRAY[{}], ARRAY[{}])",
+        lane_hash, headers, occurred_at, payload, hash);
+  };
+  PgSession writer(UrlOf(kWriter));
+  const std::string good_hash = "sha256('x')";
+  const std::string large = "convert_to(repeat('x', 16777217), 'UTF8')";
+  for (const auto& make : {std::function(call), std::function(batch)}) {
+    EXPECT_EQ(writer.Try("BEGIN; " + make("7", "'{}'::json", "now()", good_hash, "'x'::bytea") + "; ROLLBACK"), "");
+    EXPECT_EQ(writer.Try(make("-5", "'{}'::json", "now()", good_hash, "'x'::bytea")), "23514")
+        << "a lane nobody reads";
+    EXPECT_EQ(writer.Try(make("65536", "'{}'::json", "now()", good_hash, "'x'::bytea")), "23514");
+    EXPECT_EQ(writer.Try(make("7", "'[1]'::json", "now()", good_hash, "'x'::bytea")), "23514");
+    EXPECT_EQ(writer.Try(make("7", "'{\"a\":1}'::json", "now()", good_hash, "'x'::bytea")), "23514");
+    EXPECT_EQ(writer.Try(make("7", "'{}'::json", "'infinity'::timestamptz", good_hash, "'x'::bytea")), "23514");
+    EXPECT_EQ(writer.Try(make("7", "'{}'::json", "now()", "'x'::bytea", "'x'::bytea")), "23514") << "no SHA-256";
+    EXPECT_EQ(writer.Try(make("7", "'{}'::json", "now()", good_hash, large)), "23514");
+  }
+}
+
+TEST_F(PostgresRoles, WriterCannotReadAnotherRequestsResponse) {
+  PgSession writer(UrlOf(kWriter));
+  writer.Exec(
+      "SELECT sealane.idempotency_begin('victim', 'k', 'h'); "
+      "SELECT sealane.idempotency_complete('victim', 'k', 'h', 200, 'secret')");
+  EXPECT_EQ(writer.Try("SELECT * FROM sealane.idempotency_begin('victim', 'k', null)"), "23514");
+  EXPECT_EQ(writer.Try("SELECT * FROM sealane.idempotency_begin('victim', 'k', '')"), "23514");
+  EXPECT_EQ(writer.Exec("SELECT state FROM sealane.idempotency_begin('victim', 'k', 'guess')"), "conflict");
+  EXPECT_EQ(writer.Try("SELECT * FROM sealane.idempotency_begin('victim', 'n', 'h', '-1 day')"), "23514");
+}
+
+TEST_F(PostgresRoles, OperatorUsesTheStoreWithoutPayloads) {
+  auto store = postgres::OpenOutboxStore({.url = UrlOf(kOperator)});
+  ASSERT_TRUE(store) << store.error().ToString();
+  const auto listed = (*store)->ListMessages({.key = "k"});
+  ASSERT_TRUE(listed) << listed.error().ToString();
+  ASSERT_FALSE(listed->empty());
+  const auto found = (*store)->FindMessage(listed->front().envelope.id);
+  ASSERT_TRUE(found && *found) << found.error().ToString();
+  EXPECT_FALSE((*found)->payload_loaded);
+  EXPECT_EQ((*found)->envelope.payload, "");
 }
 
 TEST_F(PostgresRoles, OperatorSeesTheLifeOfEventsButNoPayload) {

@@ -134,6 +134,29 @@ TEST_F(PostgresStatusView, TellsEveryRouteApartAndTheStoreReportsThem) {
   EXPECT_EQ((*store)->ListMessages(pending)->size(), 1U);
 }
 
+// Bounds must not depend on how the caller's session reads and writes times.
+TEST_F(PostgresStatusView, PartitionsHaveTheSameBoundsInEverySession) {
+  session_->Exec(
+      "UPDATE sealane.setting SET value = '20' WHERE name = 'partition_days_ahead'; "
+      "SET datestyle = 'SQL, DMY'; SET timezone = 'Asia/Kolkata'");
+  EXPECT_EQ(session_->Exec("SELECT sealane.ensure_partitions()"), "6");
+  session_->Exec(
+      "UPDATE sealane.setting SET value = '25' WHERE name = 'partition_days_ahead'; "
+      "SET datestyle = 'ISO'; SET timezone = 'UTC'");
+  EXPECT_EQ(session_->Exec("SELECT sealane.ensure_partitions()"), "5");
+  for (const auto& row : session_->Query("SELECT relname, pg_get_expr(relpartbound, oid) FROM pg_class "
+                                         "WHERE relname LIKE 'outbox\\_p%' AND relispartition AND relkind = 'r'")) {
+    const std::string day = row[0].substr(8, 4) + "-" + row[0].substr(12, 2) + "-" + row[0].substr(14, 2);
+    EXPECT_THAT(row[1], ::testing::HasSubstr("FROM ('" + day + " 00:00:00+00')")) << row[0];
+  }
+}
+
+TEST_F(PostgresStatusView, MigratingAgainKeepsPartitionsReady) {
+  session_->Exec("UPDATE sealane.setting SET value = '16' WHERE name = 'partition_days_ahead'");
+  Migrate(database_.url());
+  EXPECT_EQ(session_->Exec("SELECT sealane.ensure_partitions()"), "0");
+}
+
 TEST_F(PostgresStatusView, PartitionsAreDailyAndRetentionIsDroppingOne) {
   EXPECT_EQ(session_->Exec("SELECT sealane.ensure_partitions()"), "0") << "already there";
   const std::string today = session_->Exec("SELECT 'outbox_p' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')");

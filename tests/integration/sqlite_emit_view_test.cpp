@@ -269,6 +269,15 @@ TEST_F(SqliteEmitView, NamesTheColumnThatIsAtFault) {
   EXPECT_EQ(sql().Number("SELECT count(*) FROM sealane_outbox_unique"), 0);
 }
 
+TEST_F(SqliteEmitView, RefusesJsonThatIsNotUtf8OrGoesOnAfterANul) {
+  for (const char* payload : {"x'7b7d00ff'", "x'22ff22'", "x'7b7d0041'", "'{}' || char(0) || 'A'"}) {
+    EXPECT_THAT(sql().ErrorOf(fmt::format(
+                    "INSERT INTO sealane_emit (topic, key, type, payload) VALUES ('t', 'k', 't', {})", payload)),
+                HasSubstr("not JSON"))
+        << payload;
+  }
+}
+
 TEST_F(SqliteEmitView, ChecksJsonOnlyWhereTheContentTypeSaysJson) {
   const auto insert = [](const std::string& content_type) {
     return fmt::format(

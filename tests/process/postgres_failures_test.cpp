@@ -57,6 +57,15 @@ TEST(PostgresFailures, AUrlThatIsNoneIsAConfigurationError) {
   ExpectError(RunSealane(EmitTo("postgres://u@127.0.0.1:port/db")), ExitCode::kBadConfiguration, "invalid_store_url");
 }
 
+TEST(PostgresFailures, AMalformedUrlDoesNotShowItsPassword) {
+  for (const std::string url : {"postgres://u:canary-secret@[::1/db", "postgres://u:canary-secret%zz@127.0.0.1/db",
+                                "postgres://u:canary-secret@127.0.0.1:1/db?nonsense=1"}) {
+    const CommandResult result = RunSealane(EmitTo(url));
+    ExpectError(result, ExitCode::kBadConfiguration, "invalid_store_url");
+    EXPECT_THAT(result.err, Not(HasSubstr("canary-secret"))) << url;
+  }
+}
+
 TEST(PostgresFailures, MissingDatabaseIsNamed) {
   ScratchDatabase database;
   std::string url = database.url();

@@ -36,6 +36,10 @@ class MessagesGetCommand final : public Command {
       return Error(ErrorKind::kRejected, "not_found", fmt::format("there is no event {}", id->ToString()))
           .WithHint("it was never committed here, or retention has removed it; see sealane messages list");
     }
+    if (raw_ && !message->payload_loaded) {
+      return Error(ErrorKind::kMisconfigured, "not_permitted", "this database user may not read payloads")
+          .WithHint("connect as a user with SELECT on the outbox table; the operator role sees everything else");
+    }
     if (raw_) {
       context.out() << message->envelope.payload;
     } else if (context.is_table()) {
