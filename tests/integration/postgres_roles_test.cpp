@@ -4,6 +4,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sealane/outbox.hpp"
@@ -102,16 +103,17 @@ TEST_F(PostgresRoles, WriterCannotPutInWhatReadersCannotRead) {
   PgSession writer(UrlOf(kWriter));
   const std::string good_hash = "sha256('x')";
   const std::string large = "convert_to(repeat('x', 16777217), 'UTF8')";
+  const auto refused = ::testing::AnyOf("23514", "23502");
   for (const auto& make : {std::function(call), std::function(batch)}) {
     EXPECT_EQ(writer.Try("BEGIN; " + make("7", "'{}'::json", "now()", good_hash, "'x'::bytea") + "; ROLLBACK"), "");
-    EXPECT_EQ(writer.Try(make("-5", "'{}'::json", "now()", good_hash, "'x'::bytea")), "23514")
+    EXPECT_THAT(writer.Try(make("-5", "'{}'::json", "now()", good_hash, "'x'::bytea")), refused)
         << "a lane nobody reads";
-    EXPECT_EQ(writer.Try(make("65536", "'{}'::json", "now()", good_hash, "'x'::bytea")), "23514");
-    EXPECT_EQ(writer.Try(make("7", "'[1]'::json", "now()", good_hash, "'x'::bytea")), "23514");
-    EXPECT_EQ(writer.Try(make("7", "'{\"a\":1}'::json", "now()", good_hash, "'x'::bytea")), "23514");
-    EXPECT_EQ(writer.Try(make("7", "'{}'::json", "'infinity'::timestamptz", good_hash, "'x'::bytea")), "23514");
-    EXPECT_EQ(writer.Try(make("7", "'{}'::json", "now()", "'x'::bytea", "'x'::bytea")), "23514") << "no SHA-256";
-    EXPECT_EQ(writer.Try(make("7", "'{}'::json", "now()", good_hash, large)), "23514");
+    EXPECT_THAT(writer.Try(make("65536", "'{}'::json", "now()", good_hash, "'x'::bytea")), refused);
+    EXPECT_THAT(writer.Try(make("7", "'[1]'::json", "now()", good_hash, "'x'::bytea")), refused);
+    EXPECT_THAT(writer.Try(make("7", "'{\"a\":1}'::json", "now()", good_hash, "'x'::bytea")), refused);
+    EXPECT_THAT(writer.Try(make("7", "'{}'::json", "'infinity'::timestamptz", good_hash, "'x'::bytea")), refused);
+    EXPECT_THAT(writer.Try(make("7", "'{}'::json", "now()", "'x'::bytea", "'x'::bytea")), refused) << "no SHA-256";
+    EXPECT_THAT(writer.Try(make("7", "'{}'::json", "now()", good_hash, large)), refused);
   }
 }
 
