@@ -1,0 +1,246 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sealane/result.hpp"
+
+#include "core/envelope_view.hpp"
+
+namespace sealane {
+
+using Lane = std::int32_t;
+
+/// How far a flow of a lane is done. Made and read by the store alone; everybody else keeps it, compares it and hands
+/// it back.
+///
+/// Done is what the store had committed at `cursor`; and, of what it had committed at `window` (unless that is
+/// empty), what has a sequence number up to `seq`.
+struct Position {
+  std::string cursor;
+  std::string window = {};
+  std::int64_t seq = 0;
+  friend bool operator==(const Position&, const Position&) = default;
+};
+
+/// The right to run a lane: `epoch` grows with every take-over and is part of every write.
+struct LaneLease {
+  Lane lane = 0;
+  std::int64_t epoch = 0;
+  friend bool operator==(const LaneLease&, const LaneLease&) = default;
+};
+
+/// Tenants that run on a position of their own, because they have a long backlog, a rate limit or a pause.
+struct ApartFlow {
+  std::vector<std::string> tenants;
+  Position position;
+  friend bool operator==(const ApartFlow&, const ApartFlow&) = default;
+};
+
+/// Where a lane stands: `main` for every tenant that is not in one of `apart`.
+struct LanePositions {
+  Position main;
+  std::vector<ApartFlow> apart = {};
+  friend bool operator==(const LanePositions&, const LanePositions&) = default;
+};
+
+struct LaneGrant {
+  LaneLease lease;
+  LanePositions positions;
+};
+
+/// What an operator has decided about a tenant on this route.
+struct TenantRule {
+  std::string tenant;
+  bool paused = false;
+  std::int64_t rate_max = 0;  ///< events per second over all relays; 0: without limit
+  std::int32_t weight = 1;    ///< share of a crowded relay
+  friend bool operator==(const TenantRule&, const TenantRule&) = default;
+};
+
+/// The answer to a heartbeat.
+struct Membership {
+  std::int32_t lanes = 0;        ///< how many the outbox has
+  std::int32_t live_relays = 1;  ///< of this route, this one included
+  std::vector<LaneLease> held;   ///< still ours, now for another ttl; a lane that is missing is lost
+  std::int64_t parked = 0;       ///< rows set aside on this route (bounded count, see kParkedCountMax)
+  bool paused = false;           ///< an operator has paused the whole route
+  std::vector<TenantRule> tenants;
+
+  static constexpr std::int64_t kParkedCountMax = 100'000;
+};
+
+/// The newest moment up to which the log may be read. Everything in it survives a crash of the store: nothing that
+/// was published can be undone by one.
+struct Horizon {
+  std::string cursor;         ///< as Position::cursor
+  std::int64_t seq_high = 0;  ///< the highest number handed out by then
+  Timestamp at{};             ///< by the store's clock
+};
+
+/// One event of the log. The texts lie in its page.
+struct LogEntry {
+  std::int64_t seq = 0;
+  std::uint64_t place = 0;  ///< where the store finds the row again
+  Lane lane = 0;
+  Timestamp appended_at{};
+  EnvelopeView event;
+};
+
+/// A stretch of the log in memory. Entries are in the order of their seq.
+class Page {
+ public:
+  /// Whatever keeps the bytes that the entries point to.
+  struct Storage {
+    virtual ~Storage() = default;
+  };
+
+  std::vector<LogEntry> entries;
+  std::unique_ptr<Storage> storage;
+  std::size_t bytes = 0;   ///< of memory, entries included
+  Position next;           ///< where the flow stands when every entry here is done
+  bool caught_up = false;  ///< `next` is the horizon: there is nothing more to read up to it
+};
+
+struct ReadRequest {
+  std::span<const Lane> lanes;                ///< all at the same position
+  std::span<const std::string> tenants = {};  ///< these alone, or all but these
+  bool all_but = true;
+  const Position* from = nullptr;
+  const Horizon* horizon = nullptr;
+  std::size_t entries_max = 5'000;    ///< a hint: a page may be somewhat larger
+  std::size_t bytes_max = 4'194'304;  ///< a limit, exceeded only by a page with a single entry
+};
+
+/// Life of an event that was set aside.
+enum class ParkedState : std::uint8_t {
+  kWaiting,    ///< an earlier event of its unit is parked, or it is not available yet
+  kFailed,     ///< will be retried
+  kDead,       ///< waits for a person
+  kDiscarded,  ///< given up by a person; kept as a record
+};
+/// `WAITING`, `FAILED`, `DEAD`, `DISCARDED`.
+std::string_view ToString(ParkedState state);
+std::optional<ParkedState> ParseParkedState(std::string_view text);
+
+/// Sets an event aside, or changes one that is. `unit` is what keeps order with it: its key, its tenant, ... by the
+/// route's order mode.
+struct ParkChange {
+  LaneLease lease;
+  std::int64_t seq = 0;
+  std::uint64_t place = 0;
+  EventId id;
+  std::string unit;
+  std::string tenant;
+  std::string topic;
+  std::string key;
+  ParkedState state = ParkedState::kWaiting;
+  std::int32_t attempts = 0;
+  std::optional<std::chrono::milliseconds> retry_after = {};  ///< from now, by the store's clock
+  std::optional<Timestamp> not_before = {};                   ///< instead: an event's available_at
+  std::string error_code = {};                                ///< with a message: a failure now
+  std::string error_message = {};
+};
+
+/// An event that was set aside was published: its record goes.
+struct Unpark {
+  LaneLease lease;
+  std::int64_t seq = 0;
+};
+
+/// Everything a relay writes about its progress, in one transaction. Each part counts only when the store still knows
+/// the relay as the owner of that lane with that epoch.
+struct SettleRequest {
+  struct Progress {
+    LaneLease lease;
+    LanePositions positions;
+    /// The window that is being published now, for the status view; empty: none.
+    std::string window = {};
+  };
+  std::vector<Progress> progress;
+  std::vector<ParkChange> park;
+  std::vector<Unpark> unpark;
+
+  bool empty() const { return progress.empty() && park.empty() && unpark.empty(); }
+};
+
+struct SettleReport {
+  std::vector<Lane>
+      fenced;  ///< lanes of the request that belong to somebody else by now: nothing of theirs was written
+};
+
+/// A unit that is set aside and has something that may be tried now.
+struct DueUnit {
+  LaneLease lease;
+  std::string unit;
+};
+
+/// A parked event that is tried again.
+struct ParkedEntry {
+  std::size_t entry = 0;  ///< index in the page that came with it
+  ParkedState state = ParkedState::kWaiting;
+  std::int32_t attempts = 0;
+};
+
+struct TendReport {
+  std::int32_t partitions_made = 0;
+  std::int64_t forgotten = 0;  ///< old settlements, fingerprints, responses
+};
+
+/// Port: the outbox as one relay sees it on one route: leases, the log, progress, and what was set aside.
+///
+/// One connection, not thread-safe: a relay opens one for each of its loops. `owner` names the relay and is the same
+/// for all of them. Errors of kind kUnavailable mean: the connection is gone, open a new log.
+class OutboxLog {
+ public:
+  virtual ~OutboxLog() = default;
+
+  // ---- leases ----
+
+  /// Says that this relay lives, and extends every lease it holds to now + ttl. Leases that ran out are lost, also
+  /// when nobody has taken them yet.
+  virtual Result<Membership> Beat(std::chrono::milliseconds ttl) = 0;
+  /// Takes up to `max` lanes that are free or whose lease ran out, each with the next epoch. Never waits for another
+  /// relay that does the same.
+  virtual Result<std::vector<LaneGrant>> Claim(std::int32_t max, std::chrono::milliseconds ttl) = 0;
+  /// Gives lanes back, so that others can take them at once.
+  virtual Status Release(std::span<const LaneLease> leases) = 0;
+  /// Releases everything and is no longer counted as alive.
+  virtual Status Leave() = 0;
+
+  // ---- the log ----
+
+  virtual Result<Horizon> Look() = 0;
+  /// Committed events after `from`, up to the horizon at most, in a page of bounded size. A page may be empty and
+  /// still move the position.
+  virtual Result<Page> Read(const ReadRequest& request) = 0;
+
+  // ---- progress ----
+
+  virtual Result<SettleReport> Settle(const SettleRequest& request) = 0;
+
+  // ---- what was set aside ----
+
+  /// Units of these lanes with something that holds back their followers (everything but DISCARDED and skipped).
+  virtual Result<std::vector<DueUnit>> BlockedUnits(std::span<const LaneLease> leases) = 0;
+  /// Units of these lanes whose first event may be tried now, at most `limit`.
+  virtual Result<std::vector<DueUnit>> DueUnits(std::span<const LaneLease> leases, std::size_t limit) = 0;
+  /// The events of a unit that come next, in order: stops before the first that is dead, or whose time has not come.
+  /// `entries` and the page belong together. An event whose row is gone from the log comes out as kCorrupt
+  /// (`parked_row_missing`).
+  virtual Result<Page> ReadParked(const DueUnit& unit, std::size_t limit, std::vector<ParkedEntry>& entries) = 0;
+
+  // ---- housekeeping ----
+
+  /// What keeps the store in shape; cheap, to be called every few minutes.
+  virtual Result<TendReport> Tend() = 0;
+};
+
+}  // namespace sealane
