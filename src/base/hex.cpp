@@ -1,5 +1,6 @@
 #include "base/hex.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace sealane {
@@ -15,6 +16,13 @@ constexpr int HexValue(char c) {
   return -1;
 }
 
+// Writes the two digits of a byte; returns where the next ones go.
+std::size_t PutHex(std::string& out, std::size_t at, std::uint8_t byte) {
+  out[at] = kHexDigits[byte >> 4];
+  out[at + 1] = kHexDigits[byte & 15];
+  return at + 2;
+}
+
 constexpr std::array<std::int8_t, 256> kBase64Values = [] {
   std::array<std::int8_t, 256> values{};
   for (auto& value : values) value = -1;
@@ -28,12 +36,24 @@ constexpr std::array<std::int8_t, 256> kBase64Values = [] {
 
 std::string ToHex(std::span<const std::uint8_t> bytes) {
   std::string text;
-  text.reserve(bytes.size() * 2);
-  for (const std::uint8_t byte : bytes) {
-    text.push_back(kHexDigits[byte >> 4]);
-    text.push_back(kHexDigits[byte & 15]);
-  }
+  AppendHex(text, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   return text;
+}
+
+void AppendHex(std::string& out, std::string_view bytes) {
+  std::size_t at = out.size();
+  out.resize(at + bytes.size() * 2);
+  for (const char c : bytes) at = PutHex(out, at, static_cast<unsigned char>(c));
+}
+
+void AppendUuid(std::string& out, std::span<const std::uint8_t, 16> bytes) {
+  constexpr std::size_t kTextSize = 36;
+  std::size_t at = out.size();
+  out.resize(at + kTextSize);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) out[at++] = '-';
+    at = PutHex(out, at, bytes[i]);
+  }
 }
 
 std::optional<std::string> FromHex(std::string_view hex) {
@@ -51,7 +71,13 @@ std::optional<std::string> FromHex(std::string_view hex) {
 
 std::string ToBase64(std::string_view bytes) {
   std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
+  AppendBase64(text, bytes);
+  return text;
+}
+
+void AppendBase64(std::string& out, std::string_view bytes) {
+  std::size_t at = out.size();
+  out.resize(at + (bytes.size() + 2) / 3 * 4);
   for (std::size_t i = 0; i < bytes.size(); i += 3) {
     const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
     std::uint32_t group = 0;
@@ -59,10 +85,9 @@ std::string ToBase64(std::string_view bytes) {
       group = group << 8 | (j < count ? static_cast<unsigned char>(bytes[i + j]) : 0U);
     }
     for (std::size_t j = 0; j < 4; ++j) {
-      text.push_back(j <= count ? kBase64Digits[group >> (18 - 6 * j) & 63] : '=');
+      out[at++] = j <= count ? kBase64Digits[group >> (18 - 6 * j) & 63] : '=';
     }
   }
-  return text;
 }
 
 std::optional<std::string> FromBase64(std::string_view text) {

@@ -1,6 +1,8 @@
 #include "base/json_text.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "sealane/assert.hpp"
@@ -9,6 +11,9 @@
 
 namespace sealane {
 namespace {
+
+constexpr std::uint64_t kOnes = 0x0101010101010101U;
+constexpr std::uint64_t kHighBits = 0x8080808080808080U;
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
@@ -57,6 +62,28 @@ Piece NextPiece(std::string_view text, bool valid) {
   return {std::string(sequence), sequence.size()};
 }
 
+// Not 0 when some byte of the eight is below `limit`, which is at most 0x80.
+constexpr std::uint64_t AnyBelow(std::uint64_t eight, std::uint64_t limit) {
+  return (eight - kOnes * limit) & ~eight & kHighBits;
+}
+constexpr std::uint64_t AnyEqual(std::uint64_t eight, char c) {
+  return AnyBelow(eight ^ (kOnes * static_cast<unsigned char>(c)), 1);
+}
+
+// Printable ASCII without quote and backslash, as nearly all ids, names and times are. Eight bytes at a time.
+bool IsPlain(std::string_view text) {
+  std::uint64_t eight = 0;
+  std::size_t at = 0;
+  for (; at + sizeof eight <= text.size(); at += sizeof eight) {
+    std::memcpy(&eight, text.data() + at, sizeof eight);
+    const std::uint64_t special = AnyBelow(eight, 0x20) | AnyEqual(eight, '"') | AnyEqual(eight, '\\') |
+                                  AnyEqual(eight, 0x7f) | (eight & kHighBits);
+    if (special != 0) return false;
+  }
+  return std::all_of(text.begin() + static_cast<std::ptrdiff_t>(at), text.end(),
+                     [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; });
+}
+
 }  // namespace
 
 bool AppendJsonString(std::string& out, std::string_view text, std::size_t budget) {
@@ -83,8 +110,18 @@ bool AppendJsonString(std::string& out, std::string_view text, std::size_t budge
 std::string JsonString(std::string_view text) {
   std::string out;
   out.reserve(text.size() + 2);
-  AppendJsonString(out, text, std::numeric_limits<std::size_t>::max());
+  AppendJsonString(out, text);
   return out;
+}
+
+void AppendJsonString(std::string& out, std::string_view text) {
+  if (!IsPlain(text)) {
+    AppendJsonString(out, text, std::numeric_limits<std::size_t>::max());
+    return;
+  }
+  out.push_back('"');
+  out += text;
+  out.push_back('"');
 }
 
 }  // namespace sealane

@@ -18,6 +18,7 @@ inline constexpr Timestamp kTimestampMax{
 /// A time outside kTimestampMin..kTimestampMax is written as the nearer end, so that even a damaged row can be shown;
 /// admission keeps such times out.
 std::string ToRfc3339(Timestamp time);
+void AppendRfc3339(std::string& out, Timestamp time);
 
 /// Reads an RFC 3339 date and time with `Z` or a numeric offset; empty for anything else.
 ///

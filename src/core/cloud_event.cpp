@@ -1,15 +1,9 @@
 #include "core/cloud_event.hpp"
 
 #include <algorithm>
-#include <utility>
-
-#include <fmt/format.h>
+#include <string>
 
 #include "base/hex.hpp"
-#include "base/time_text.hpp"
-#include "core/content_type.hpp"
-#include "core/json_object.hpp"
-#include "core/json_scan.hpp"
 
 namespace sealane {
 namespace {
@@ -22,16 +16,18 @@ constexpr bool IsDigit(char c) {
 }
 
 // A producer's name may be any text; a source is a URI reference.
-std::string PercentEncoded(std::string_view text) {
-  std::string out;
+void AppendPercentEncoded(std::string& out, std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
   for (const char c : text) {
     if (IsLetter(c) || IsDigit(c) || std::string_view("-._~").find(c) != std::string_view::npos) {
       out.push_back(c);
     } else {
-      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+      const auto byte = static_cast<unsigned char>(c);
+      out.push_back('%');
+      out.push_back(kDigits[byte >> 4U]);
+      out.push_back(kDigits[byte & 15U]);
     }
   }
-  return out;
 }
 
 bool IsAbsoluteUri(std::string_view text) {
@@ -45,56 +41,45 @@ bool IsAbsoluteUri(std::string_view text) {
          std::all_of(text.begin(), text.end(), in_uri);
 }
 
-}  // namespace
-
-std::vector<CloudAttribute> CloudAttributes(const Envelope& envelope, std::string_view source) {
-  std::vector<CloudAttribute> attributes;
-  const auto add = [&](std::string_view name, std::string value, bool is_integer = false) {
-    if (!value.empty()) attributes.push_back({name, std::move(value), is_integer});
-  };
-  const std::string producer = envelope.producer.empty() ? "unknown" : PercentEncoded(envelope.producer);
-  add("specversion", "1.0");
-  add("id", envelope.id.ToString());
-  add("source", source.empty() ? "/sealane/" + producer : std::string(source));
-  add("type", envelope.type);
-  // Optional in the specification, but there are SDKs that cannot read an event without it.
-  add("time", ToRfc3339(envelope.occurred_at));
-  add("subject", envelope.aggregate.id);
-  add(IsAbsoluteUri(envelope.schema_id) ? "dataschema" : "schemaid", envelope.schema_id);
-  add("partitionkey", envelope.key);
-  add("kind", std::string(ToString(envelope.kind)));
-  add("schemaversion", std::to_string(envelope.schema_version), true);
-  add("tenantid", envelope.tenant);
-  add("aggregatetype", envelope.aggregate.type);
-  // Text, because a version has 64 bits.
-  if (envelope.aggregate.version) add("aggregateversion", std::to_string(*envelope.aggregate.version));
-  add("correlationid", envelope.correlation_id);
-  add("causationid", envelope.causation_id);
-  add("producer", envelope.producer);
-  if (envelope.available_at) add("availableat", ToRfc3339(*envelope.available_at));
-  add("payloadsha256", ToHex(envelope.payload_hash));
-  return attributes;
+std::string_view SourceOf(TextArena& texts, std::string_view producer) {
+  return texts.Made([&](std::string& out) {
+    out += "/sealane/";
+    AppendPercentEncoded(out, producer.empty() ? "unknown" : producer);
+  });
 }
 
-std::string CloudEventJson(const Envelope& envelope, std::string_view source) {
-  constexpr std::size_t kMetadataSize = 1024;
-  JsonObject json(envelope.payload.size() + kMetadataSize);
-  for (const CloudAttribute& attribute : CloudAttributes(envelope, source)) {
-    if (attribute.is_integer) {
-      json.Raw(attribute.name, attribute.value);
-    } else {
-      json.Text(attribute.name, attribute.value);
-    }
-  }
-  json.TextIfAny("traceparent", envelope.traceparent);
-  json.TextIfAny("tracestate", envelope.tracestate);
-  json.TextIfAny("datacontenttype", envelope.content_type);
-  if (IsJsonContentType(envelope.content_type) && ScanJson(envelope.payload)) {
-    json.Raw("data", envelope.payload);
-  } else {
-    json.Text("data_base64", ToBase64(envelope.payload));
-  }
-  return std::move(json).Close();
+}  // namespace
+
+std::size_t CloudAttributesSizeMax(const EnvelopeView& event) {
+  constexpr std::size_t kFixedSize = 36 + 2 * 27 + 2 * 20 + 16;  // id, times, numbers, the default source
+  return kFixedSize + 3 * event.producer.size() + 2 * event.payload_hash.size();
+}
+
+void AppendCloudAttributes(std::vector<CloudAttribute>& out, TextArena& texts, const EnvelopeView& event,
+                           std::string_view source) {
+  const auto add = [&](std::string_view header_name, std::string_view value) {
+    if (!value.empty()) out.push_back({.header_name = header_name, .value = value});
+  };
+  add("ce_specversion", "1.0");
+  add("ce_id", texts.Id(event.id));
+  add("ce_source", source.empty() ? SourceOf(texts, event.producer) : source);
+  add("ce_type", event.type);
+  // Optional in the specification, but there are SDKs that cannot read an event without it.
+  add("ce_time", texts.Time(event.occurred_at));
+  add("ce_subject", event.aggregate_id);
+  add(IsAbsoluteUri(event.schema_id) ? "ce_dataschema" : "ce_schemaid", event.schema_id);
+  add("ce_partitionkey", event.key);
+  add("ce_kind", ToString(event.kind));
+  out.push_back({.header_name = "ce_schemaversion", .value = texts.Number(event.schema_version), .is_integer = true});
+  add("ce_tenantid", event.tenant);
+  add("ce_aggregatetype", event.aggregate_type);
+  // Text, because a version has 64 bits.
+  if (event.aggregate_version) add("ce_aggregateversion", texts.Number(*event.aggregate_version));
+  add("ce_correlationid", event.correlation_id);
+  add("ce_causationid", event.causation_id);
+  add("ce_producer", event.producer);
+  if (event.available_at) add("ce_availableat", texts.Time(*event.available_at));
+  add("ce_payloadsha256", texts.Hex(event.payload_hash));
 }
 
 }  // namespace sealane

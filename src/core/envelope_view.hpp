@@ -37,6 +37,10 @@ struct EnvelopeView {
   std::string_view payload_hash;  ///< 32 bytes
 };
 
+/// A view of `envelope` whose headers stand in `headers_json` (HeadersToJson() of its headers), both of which it
+/// borrows. Envelope::unknown has no place in a view.
+EnvelopeView ViewOf(const Envelope& envelope, std::string_view headers_json);
+
 /// An owner of everything the view shows. kCorrupt (`bad_row`) when the headers or the hash are not what a store
 /// writes.
 Result<Envelope> ToEnvelope(const EnvelopeView& view);

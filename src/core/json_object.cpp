@@ -1,56 +1,75 @@
 #include "core/json_object.hpp"
 
-#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <utility>
 
+#include "base/hex.hpp"
 #include "base/json_text.hpp"
 
 namespace sealane {
 
+void JsonAppender::Text(std::string_view name, std::string_view value) {
+  Name(name);
+  AppendJsonString(out_, value);
+}
+
+void JsonAppender::Integer(std::string_view name, std::int64_t value) {
+  Name(name);
+  std::array<char, std::numeric_limits<std::int64_t>::digits10 + 2> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  out_.append(digits.data(), end);
+}
+
+void JsonAppender::Raw(std::string_view name, std::string_view json) {
+  Name(name);
+  out_ += json;
+}
+
+void JsonAppender::Base64(std::string_view name, std::string_view bytes) {
+  Name(name);
+  out_.push_back('"');
+  AppendBase64(out_, bytes);
+  out_.push_back('"');
+}
+
+void JsonAppender::OpenInside(std::string_view name) {
+  Name(name);
+  Open();
+}
+
+void JsonAppender::Name(std::string_view name) {
+  // No value ends with an opening brace: behind one, this is the object's first member.
+  if (out_.back() != '{') out_.push_back(',');
+  AppendJsonString(out_, name);
+  out_.push_back(':');
+}
+
 JsonObject::JsonObject(std::size_t expected_size) {
   text_.reserve(expected_size);
-  text_.push_back('{');
+  JsonAppender(text_).Open();
 }
 
 void JsonObject::Text(std::string_view name, std::string_view value) {
-  Name(name);
-  Quoted(value);
+  JsonAppender(text_).Text(name, value);
 }
 
 void JsonObject::TextIfAny(std::string_view name, std::string_view value) {
-  if (!value.empty()) Text(name, value);
+  JsonAppender(text_).TextIfAny(name, value);
 }
 
 void JsonObject::Integer(std::string_view name, std::int64_t value) {
-  Raw(name, std::to_string(value));
+  JsonAppender(text_).Integer(name, value);
 }
 
 void JsonObject::Raw(std::string_view name, std::string_view json) {
-  Name(name);
-  text_ += json;
+  JsonAppender(text_).Raw(name, json);
 }
 
 std::string JsonObject::Close() && {
-  text_.push_back('}');
+  JsonAppender(text_).Close();
   return std::move(text_);
-}
-
-void JsonObject::Name(std::string_view name) {
-  if (!empty()) text_.push_back(',');
-  Quoted(name);
-  text_.push_back(':');
-}
-
-void JsonObject::Quoted(std::string_view text) {
-  // Nearly all ids, names and times are printable ASCII: those are copied whole.
-  const bool plain =
-      std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; });
-  if (!plain) {
-    text_ += JsonString(text);
-    return;
-  }
-  text_.push_back('"');
-  text_ += text;
-  text_.push_back('"');
 }
 
 }  // namespace sealane

@@ -7,8 +7,33 @@
 
 namespace sealane {
 
-/// Writes a JSON object member by member, in the order of the calls. Names and text are escaped; raw values are not
-/// looked at.
+/// Writes the members of a JSON object at the end of a buffer that others own, in the order of the calls. Text is
+/// escaped; raw values are not looked at. Between Open() and Close() the buffer changes by these calls only.
+class JsonAppender {
+ public:
+  explicit JsonAppender(std::string& out) : out_(out) {}
+
+  void Open() { out_.push_back('{'); }
+  void Text(std::string_view name, std::string_view value);
+  /// Leaves the member out when the value is empty.
+  void TextIfAny(std::string_view name, std::string_view value) {
+    if (!value.empty()) Text(name, value);
+  }
+  void Integer(std::string_view name, std::int64_t value);
+  /// `json` must be valid JSON; it is written byte for byte.
+  void Raw(std::string_view name, std::string_view json);
+  void Base64(std::string_view name, std::string_view bytes);
+  /// An object as value: its members follow, then its own Close().
+  void OpenInside(std::string_view name);
+  void Close() { out_.push_back('}'); }
+
+ private:
+  void Name(std::string_view name);
+
+  std::string& out_;
+};
+
+/// The same with a buffer of its own.
 class JsonObject {
  public:
   explicit JsonObject(std::size_t expected_size = 256);
@@ -24,9 +49,6 @@ class JsonObject {
   std::string Close() &&;
 
  private:
-  void Name(std::string_view name);
-  void Quoted(std::string_view text);
-
   std::string text_;
 };
 

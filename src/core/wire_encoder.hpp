@@ -1,12 +1,14 @@
 #pragma once
 
-#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "core/cloud_event.hpp"
 #include "core/envelope_view.hpp"
+#include "core/text_arena.hpp"
 #include "core/wire.hpp"
 
 namespace sealane {
@@ -15,6 +17,9 @@ struct HeaderView {
   std::string_view name;
   std::string_view value;
 };
+
+/// A field of a newer envelope version: name and raw JSON value.
+using UnknownField = std::pair<std::string, std::string>;
 
 /// A message whose parts lie in the event's buffer or in the encoder's; valid until the encoder's next Encode().
 struct WireView {
@@ -32,25 +37,31 @@ class WireEncoder {
   explicit WireEncoder(WireProfile profile, WireOptions options = {});
 
   /// Never fails: an event with headers that cannot be read is kCorrupt at the store, long before.
-  WireView Encode(const EnvelopeView& event);
+  ///
+  /// `unknown` are the fields of Envelope::unknown, which only the envelope profile has a place for.
+  WireView Encode(const EnvelopeView& event, std::span<const UnknownField> unknown = {});
 
   WireProfile profile() const { return profile_; }
 
  private:
-  struct Piece {  // a header whose value is in text_ or outside of it
-    std::string_view name;
-    std::string_view outside;
-    std::size_t begin = 0;
-    std::size_t size = 0;
-    bool inside = false;
-  };
+  WireView AsEnvelope(const EnvelopeView& event, std::span<const UnknownField> unknown);
+  WireView AsCloudEvent(const EnvelopeView& event);
+  WireView AsStructuredCloudEvent(const EnvelopeView& event);
+  WireView AsDebezium(const EnvelopeView& event);
+
+  void ReadOwnHeaders(std::string_view headers_json);
+  std::string_view DecodedText(std::string_view json_string);
+  void AddIfAny(std::string_view name, std::string_view value);
+  void AddTrace(const EnvelopeView& event);
+  void AddOwnHeaders();
 
   const WireProfile profile_;
   const WireOptions options_;
+  TextArena texts_;
   std::string value_;
-  std::string text_;
-  std::vector<Piece> pieces_;
-  std::vector<HeaderView> headers_;
+  std::vector<HeaderView> own_headers_;  // as stored
+  std::vector<HeaderView> headers_;      // as shipped
+  std::vector<CloudAttribute> attributes_;
 };
 
 }  // namespace sealane

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "broker/publisher.hpp"
+#include "core/retry_policy.hpp"
+#include "core/wire.hpp"
+#include "outbox/outbox_log.hpp"
+
+namespace sealane {
+
+/// Which events keep their order among each other, and therefore wait for each other when one fails.
+enum class OrderMode : std::uint8_t {
+  kKey,     ///< events with the same key (default)
+  kTenant,  ///< all events of a tenant; one relay runs the whole route
+  kGlobal,  ///< all events; one relay runs the whole route
+  kNone,    ///< none: only the failing event waits
+};
+/// `key`, `tenant`, `global`, `none`.
+std::string_view ToString(OrderMode mode);
+std::optional<OrderMode> ParseOrderMode(std::string_view text);
+
+/// What a route carries. Patterns may contain `*`; an empty list lets everything pass. What does not pass is done as
+/// soon as it is read.
+struct RouteFilter {
+  std::vector<std::string> topics = {};
+  std::vector<std::string> types = {};
+  std::vector<std::string> tenants = {};
+  std::vector<std::string> aggregate_types = {};
+
+  bool empty() const { return topics.empty() && types.empty() && tenants.empty() && aggregate_types.empty(); }
+  bool Passes(const EnvelopeView& event) const;
+};
+
+/// What happens to events that fail, by the class of the failure (docs/relay.md).
+struct FailurePolicy {
+  RetryPolicy retry = {};  ///< FailureClass::kRetry; used up: dead
+  RetryPolicy forbidden = {.first = std::chrono::seconds{30},
+                           .factor = 2.0,
+                           .max = std::chrono::minutes{5},
+                           .jitter = 0.5,
+                           .attempts_max = 0};  ///< FailureClass::kForbidden
+  RetryPolicy outage = {.first = std::chrono::milliseconds{200},
+                        .factor = 2.0,
+                        .max = std::chrono::seconds{30},
+                        .jitter = 0.5,
+                        .attempts_max = 0};  ///< how long to hold after a message was given back
+  bool dead_holds_followers = true;          ///< false: followers of a dead event go on without it
+  std::string dead_letter_topic = {};        ///< not empty: dead events are also published there
+};
+
+struct RelayOptions {
+  std::string store = "default";  ///< names the source in logs and metrics
+  std::string route = "main";
+  std::string owner;  ///< unique among all relays, and new with every start
+  OrderMode order = OrderMode::kKey;
+  WireProfile profile = WireProfile::kEnvelope;
+  WireOptions wire = {};
+  /// The topic for the broker; empty: the event's own. `${topic}`, `${type}`, `${tenant}`, `${aggregate_type}` and
+  /// `${kind}` stand for fields of the event.
+  std::string topic_template = {};
+  RouteFilter filter = {};
+  FailurePolicy failures = {};
+  bool fair = true;  ///< tenants with a long backlog do not hold up the others
+
+  std::chrono::milliseconds lease_ttl{10'000};      ///< work of a dead relay is taken over after this
+  std::chrono::milliseconds settle_interval{250};   ///< progress is written at most this often
+  std::chrono::microseconds poll_min{1'000};        ///< between looks at a busy log
+  std::chrono::milliseconds poll_max{300};          ///< between looks at an idle log
+  std::chrono::milliseconds drain_timeout{10'000};  ///< at a stop: for messages that are on their way
+  std::chrono::milliseconds tend_interval{60'000};  ///< between rounds of housekeeping
+  std::size_t memory_max = 24 * 1024 * 1024;        ///< pages that were read and are not settled
+  std::size_t page_entries = 5'000;
+  std::size_t page_bytes = 4 * 1024 * 1024;
+};
+
+/// Checks what can be checked without a connection: kMisconfigured with a hint.
+Status CheckOptions(const RelayOptions& options);
+
+using OpenLog = std::function<Result<std::unique_ptr<OutboxLog>>()>;
+using OpenPublisher = std::function<Result<std::unique_ptr<Publisher>>()>;
+
+}  // namespace sealane
