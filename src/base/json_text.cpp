@@ -70,18 +70,34 @@ constexpr std::uint64_t AnyEqual(std::uint64_t eight, char c) {
   return AnyBelow(eight ^ (kOnes * static_cast<unsigned char>(c)), 1);
 }
 
-// Printable ASCII without quote and backslash, as nearly all ids, names and times are. Eight bytes at a time.
+// Of eight bytes, whether all are printable ASCII and neither quote nor backslash.
+constexpr bool ArePlain(std::uint64_t eight) {
+  return (AnyBelow(eight, 0x20) | AnyEqual(eight, '"') | AnyEqual(eight, '\\') | AnyEqual(eight, 0x7f) |
+          (eight & kHighBits)) == 0;
+}
+
+template <class Word>
+std::uint64_t Load(const char* from) {
+  Word word = 0;
+  std::memcpy(&word, from, sizeof word);
+  return word;
+}
+
+// Whether the text stands in JSON as it is: so do nearly all ids, names and times, which is why this looks at eight
+// bytes at a time. The last ones are looked at together with some that were seen already.
 bool IsPlain(std::string_view text) {
-  std::uint64_t eight = 0;
-  std::size_t at = 0;
-  for (; at + sizeof eight <= text.size(); at += sizeof eight) {
-    std::memcpy(&eight, text.data() + at, sizeof eight);
-    const std::uint64_t special = AnyBelow(eight, 0x20) | AnyEqual(eight, '"') | AnyEqual(eight, '\\') |
-                                  AnyEqual(eight, 0x7f) | (eight & kHighBits);
-    if (special != 0) return false;
+  const char* const data = text.data();
+  const std::size_t size = text.size();
+  if (size >= 8) {
+    for (std::size_t at = 0; at + 8 <= size; at += 8) {
+      if (!ArePlain(Load<std::uint64_t>(data + at))) return false;
+    }
+    return ArePlain(Load<std::uint64_t>(data + size - 8));
   }
-  return std::all_of(text.begin() + static_cast<std::ptrdiff_t>(at), text.end(),
-                     [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; });
+  if (size >= 4) {
+    return ArePlain(Load<std::uint32_t>(data) | Load<std::uint32_t>(data + size - 4) << 32U);
+  }
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; });
 }
 
 }  // namespace

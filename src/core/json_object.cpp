@@ -39,10 +39,19 @@ void JsonAppender::OpenInside(std::string_view name) {
   Open();
 }
 
-void JsonAppender::Name(std::string_view name) {
-  // No value ends with an opening brace: behind one, this is the object's first member.
+void JsonAppender::AnyText(std::string_view any_name, std::string_view value) {
+  AnyName(any_name);
+  AppendJsonString(out_, value);
+}
+
+void JsonAppender::AnyRaw(std::string_view any_name, std::string_view json) {
+  AnyName(any_name);
+  out_ += json;
+}
+
+void JsonAppender::AnyName(std::string_view any_name) {
   if (out_.back() != '{') out_.push_back(',');
-  AppendJsonString(out_, name);
+  AppendJsonString(out_, any_name);
   out_.push_back(':');
 }
 
@@ -52,19 +61,19 @@ JsonObject::JsonObject(std::size_t expected_size) {
 }
 
 void JsonObject::Text(std::string_view name, std::string_view value) {
-  JsonAppender(text_).Text(name, value);
+  JsonAppender(text_).AnyText(name, value);
 }
 
 void JsonObject::TextIfAny(std::string_view name, std::string_view value) {
-  JsonAppender(text_).TextIfAny(name, value);
+  if (!value.empty()) Text(name, value);
 }
 
 void JsonObject::Integer(std::string_view name, std::int64_t value) {
-  JsonAppender(text_).Integer(name, value);
+  Raw(name, std::to_string(value));
 }
 
 void JsonObject::Raw(std::string_view name, std::string_view json) {
-  JsonAppender(text_).Raw(name, json);
+  JsonAppender(text_).AnyRaw(name, json);
 }
 
 std::string JsonObject::Close() && {

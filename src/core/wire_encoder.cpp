@@ -35,7 +35,7 @@ void WriteAggregate(JsonAppender& json, const EnvelopeView& event) {
 void WriteHeaders(JsonAppender& json, std::span<const HeaderView> headers) {
   if (headers.empty()) return;
   json.OpenInside("headers");
-  for (const HeaderView& header : headers) json.Text(header.name, header.value);
+  for (const HeaderView& header : headers) json.AnyText(header.name, header.value);
   json.Close();
 }
 
@@ -118,7 +118,7 @@ WireView WireEncoder::AsEnvelope(const EnvelopeView& event, std::span<const Unkn
   json.Text("payload_sha256", hash);
   for (const auto& [name, value] : unknown) {
     SEALANE_ASSERT(ScanJson(value).has_value(), "a field that is passed on unread holds a JSON value");
-    json.Raw(name, value);
+    json.AnyRaw(name, value);
   }
   WritePayload(json, event, "payload", "payload_base64");
   json.Close();
