@@ -85,7 +85,7 @@ alter table {schema}.parked
   add column skipped boolean not null default false;
 update {schema}.parked set unit = key;
 alter table {schema}.parked alter column unit set not null;
-create index parked_unit on {schema}.parked (route, lane, unit, seq);
+create index parked_unit on {schema}.parked (route, unit, seq);
 
 create table {schema}.tenant_rule (
   route      text    not null references {schema}.route (name) on delete cascade,

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "core/lane.hpp"
+
 namespace sealane::memory {
 namespace {
 
 /// How long own ids, versions and dedup keys are remembered; the SQL stores have it as a setting.
 constexpr std::chrono::hours kUniqueMemory{24 * 30};
-
-constexpr std::string_view kRoute = "main";
 
 bool Fits(const std::optional<std::string>& wanted, std::string_view value) {
   return !wanted || *wanted == value;
@@ -54,14 +54,14 @@ void Database::Commit(TransactionNumber transaction, Changes changes) {
   {
     const std::lock_guard lock(mutex_);
     for (Envelope& envelope : changes.events) {
-      places_.emplace(envelope.id, log_.size());
       StoredMessage message;
-      message.seq = static_cast<std::int64_t>(log_.size()) + 1;
+      message.seq = ++log_.seq_high;
+      message.lane = LaneOf(LaneHash(envelope.key), log_.lanes);
       message.appended_at = now;
       message.payload_size = envelope.payload.size();
-      message.routes.emplace_back().route = kRoute;
+      log_.seq_of.emplace(envelope.id, message.seq);
       message.envelope = std::move(envelope);
-      log_.push_back(std::move(message));
+      log_.log.emplace(message.seq, std::move(message));
     }
     for (const auto& [fingerprint, id] : changes.unique) unique_[fingerprint] = {id, now};
     for (const auto& [aggregate, version] : changes.versions) versions_[aggregate] = version;
@@ -129,9 +129,10 @@ std::vector<StoredMessage> Database::List(const MessageFilter& filter) const {
   const std::lock_guard lock(mutex_);
   const std::size_t limit = std::clamp<std::size_t>(filter.limit, 1, MessageFilter::kListMax);
   std::vector<StoredMessage> messages;
-  for (auto message = log_.rbegin(); message != log_.rend() && messages.size() < limit; ++message) {
-    if (!Fits(filter, *message)) continue;
-    messages.push_back(*message);
+  for (auto entry = log_.log.rbegin(); entry != log_.log.rend() && messages.size() < limit; ++entry) {
+    StoredMessage message = Show(entry->second);
+    if (!Fits(filter, message)) continue;
+    messages.push_back(std::move(message));
     if (filter.with_payload) continue;
     messages.back().envelope.payload.clear();
     messages.back().payload_loaded = false;
@@ -141,8 +142,22 @@ std::vector<StoredMessage> Database::List(const MessageFilter& filter) const {
 
 std::optional<StoredMessage> Database::Find(const EventId& id) const {
   const std::lock_guard lock(mutex_);
-  const auto place = places_.find(id);
-  return place == places_.end() ? std::nullopt : std::optional(log_[place->second]);
+  const auto seq = log_.seq_of.find(id);
+  return seq == log_.seq_of.end() ? std::nullopt : std::optional(Show(log_.log.at(seq->second)));
+}
+
+StoredMessage Database::Show(const StoredMessage& message) const {
+  StoredMessage shown = message;
+  for (const auto& [name, route] : log_.routes) shown.routes.push_back(StatusOf(message, name, route, clock_.Now()));
+  return shown;
+}
+
+void Database::Erase(const EventId& id) {
+  const std::lock_guard lock(mutex_);
+  const auto seq = log_.seq_of.find(id);
+  if (seq == log_.seq_of.end()) return;
+  log_.log.erase(seq->second);
+  log_.seq_of.erase(seq);
 }
 
 SweepReport Database::ForgetExpired(std::size_t limit) {

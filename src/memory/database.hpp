@@ -14,6 +14,7 @@
 
 #include "core/fingerprint.hpp"
 #include "memory/memory_store.hpp"
+#include "memory/outbox_log_state.hpp"
 
 namespace sealane::memory {
 
@@ -42,7 +43,8 @@ using TransactionNumber = std::uint64_t;
 /// The committed data and the locks. Every method is atomic.
 class Database {
  public:
-  Database(Clock& clock, std::chrono::milliseconds lock_wait) : clock_(clock), lock_wait_(lock_wait) {}
+  Database(Clock& clock, std::chrono::milliseconds lock_wait, std::int32_t lanes)
+      : clock_(clock), lock_wait_(lock_wait), log_(lanes) {}
 
   Clock& clock() const { return clock_; }
   TransactionNumber StartTransaction();
@@ -65,6 +67,15 @@ class Database {
   std::vector<StoredMessage> List(const MessageFilter& filter) const;
   std::optional<StoredMessage> Find(const EventId& id) const;
   SweepReport ForgetExpired(std::size_t limit);
+  /// Removes an event from the log, as retention does.
+  void Erase(const EventId& id);
+
+  /// Runs `work` on the log and the routes while nobody else can. It must not call back.
+  template <class Work>
+  auto WithLog(const Work& work) {
+    const std::lock_guard lock(mutex_);
+    return work(log_);
+  }
 
  private:
   struct UniqueRecord {
@@ -72,6 +83,8 @@ class Database {
     Timestamp created_at{};
   };
   void ReleaseLocks(TransactionNumber transaction);
+  /// The message with its status on every route.
+  StoredMessage Show(const StoredMessage& message) const;
 
   Clock& clock_;
   const std::chrono::milliseconds lock_wait_;
@@ -81,8 +94,7 @@ class Database {
   // Guarded by mutex_.
   TransactionNumber last_transaction_ = 0;
   std::map<std::string, TransactionNumber> locks_;
-  std::vector<StoredMessage> log_;  // the event with seq n stands at n - 1
-  std::map<EventId, std::size_t> places_;
+  LogState log_;
   std::map<Fingerprint, UniqueRecord> unique_;
   std::map<AggregateKey, std::int64_t> versions_;
   std::map<RequestKey, Request> requests_;

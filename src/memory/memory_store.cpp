@@ -47,8 +47,8 @@ class MemoryOutboxStore final : public OutboxStore {
 
 }  // namespace
 
-std::shared_ptr<Database> MakeDatabase(Clock& clock, std::chrono::milliseconds lock_wait) {
-  return std::make_shared<Database>(clock, lock_wait);
+std::shared_ptr<Database> MakeDatabase(Clock& clock, std::chrono::milliseconds lock_wait, std::int32_t lanes) {
+  return std::make_shared<Database>(clock, lock_wait, lanes);
 }
 
 Result<std::unique_ptr<OutboxStore>> OpenOutboxStore(std::shared_ptr<Database> database) {

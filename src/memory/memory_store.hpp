@@ -1,9 +1,14 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
+#include <string>
 
+#include "memory/outbox_log_faults.hpp"
+#include "ops/dead_letters.hpp"
 #include "outbox/migration.hpp"
+#include "outbox/outbox_log.hpp"
 #include "outbox/outbox_store.hpp"
 
 namespace sealane::memory {
@@ -18,8 +23,16 @@ namespace sealane::memory {
 /// transaction began is kInProgress at once.
 class Database;
 std::shared_ptr<Database> MakeDatabase(Clock& clock = SystemClock::Instance(),
-                                       std::chrono::milliseconds lock_wait = std::chrono::seconds{5});
+                                       std::chrono::milliseconds lock_wait = std::chrono::seconds{5},
+                                       std::int32_t lanes = 8);
 
 Result<std::unique_ptr<OutboxStore>> OpenOutboxStore(std::shared_ptr<Database> database);
+
+/// The outbox for one relay. A route that does not exist is added. Leases run by `clock`, so that tests own them; the
+/// status of events takes the database's own. `faults`, when given, decides which calls fail.
+std::unique_ptr<OutboxLog> MakeOutboxLog(std::shared_ptr<Database> database, const std::string& route,
+                                         std::string owner, Clock& clock,
+                                         std::shared_ptr<LogFaults> faults = nullptr);
+Result<std::unique_ptr<DeadLetters>> OpenDeadLetters(std::shared_ptr<Database> database);
 
 }  // namespace sealane::memory

@@ -147,6 +147,7 @@ struct ParkChange {
   std::optional<Timestamp> not_before = {};                   ///< instead: an event's available_at
   std::string error_code = {};                                ///< with a message: a failure now
   std::string error_message = {};
+  bool holds_followers = true;  ///< false: dead, and the events behind it go on
 };
 
 /// An event that was set aside was published: its record goes.
@@ -176,9 +177,10 @@ struct SettleReport {
       fenced;  ///< lanes of the request that belong to somebody else by now: nothing of theirs was written
 };
 
-/// A unit that is set aside and has something that may be tried now.
+/// A unit that is set aside and has something that may be tried now. Its events can lie in several lanes when the
+/// route's order spans lanes; then one relay has all of them.
 struct DueUnit {
-  LaneLease lease;
+  LaneLease lease;  ///< of its first event
   std::string unit;
 };
 

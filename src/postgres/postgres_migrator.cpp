@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "postgres/sql_state.hpp"
 
 namespace sealane::postgres {
@@ -62,6 +63,16 @@ Result<SchemaState> ReadSchemaState(PGconn* connection, const std::string& quote
   std::ranges::copy_if(known, std::back_inserter(state.pending),
                        [&](const Migration& migration) { return migration.number > state.installed; });
   return state;
+}
+
+Status RequireCurrentSchema(PGconn* connection, const std::string& quoted_schema, const Options& options) {
+  SEALANE_ASSIGN_OR_RETURN(const SchemaState state, ReadSchemaState(connection, quoted_schema, EmbeddedMigrations()));
+  if (state.installed == 0) {
+    return SchemaIsMissing(fmt::format("schema {} of {}", quoted_schema, RedactUrl(options.url)));
+  }
+  if (state.installed > state.known) return SchemaIsNewer(state.installed, state.known);
+  if (state.installed < state.known) return SchemaIsOlder(state.installed, state.known);
+  return Ok();
 }
 
 PostgresMigrator::PostgresMigrator(Connection connection, Options options, std::vector<Migration> known)

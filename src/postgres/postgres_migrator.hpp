@@ -18,6 +18,9 @@ inline constexpr int kLanes = 64;
 Result<SchemaState> ReadSchemaState(PGconn* connection, const std::string& quoted_schema,
                                     const std::vector<Migration>& known);
 
+/// The error for a schema that is missing, older or newer than this program.
+Status RequireCurrentSchema(PGconn* connection, const std::string& quoted_schema, const Options& options);
+
 class PostgresMigrator final : public Migrator {
  public:
   /// `known` is a parameter so that tests can play a newer or a changed program.

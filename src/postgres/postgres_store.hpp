@@ -4,7 +4,9 @@
 #include <memory>
 #include <string>
 
+#include "ops/dead_letters.hpp"
 #include "outbox/migration.hpp"
+#include "outbox/outbox_log.hpp"
 #include "outbox/outbox_store.hpp"
 
 namespace sealane::postgres {
@@ -21,6 +23,11 @@ struct Options {
 
 /// Connects and refuses a schema that is missing, older or newer than this program.
 Result<std::unique_ptr<OutboxStore>> OpenOutboxStore(const Options& options);
+/// The log as the relay `owner` sees it on `route`, which is added when it does not exist. The role that migrations
+/// make for relays has every right it needs.
+Result<std::unique_ptr<OutboxLog>> OpenOutboxLog(const Options& options, std::string route, std::string owner);
+/// For operators: the role that migrations make for them has every right it needs.
+Result<std::unique_ptr<DeadLetters>> OpenDeadLetters(const Options& options);
 Result<std::unique_ptr<Migrator>> OpenMigrator(const Options& options);
 
 /// Of the client library, for example `15.14`.

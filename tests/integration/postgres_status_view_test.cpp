@@ -51,8 +51,8 @@ TEST_F(PostgresStatusView, WalksFromPendingOverPublishingToPublished) {
 
   session_->Exec(
       "UPDATE sealane.lane_state SET cursor_snapshot = window_snapshot, window_snapshot = NULL; "
-      "INSERT INTO sealane.settlement (route, lane, cursor_snapshot) "
-      "SELECT route, lane, cursor_snapshot FROM sealane.lane_state");
+      "INSERT INTO sealane.settlement (route, lanes, cursor_snapshot) "
+      "SELECT route, ARRAY[lane], cursor_snapshot FROM sealane.lane_state");
   EXPECT_EQ(StatusOf(id), "PUBLISHED");
   EXPECT_EQ(Get("attempts", id), "1");
   EXPECT_NE(Get("published_at", id), "NULL");
@@ -90,12 +90,12 @@ TEST_F(PostgresStatusView, KeepsAnOpenTransactionPendingWhenTheCursorPassesIt) {
 TEST_F(PostgresStatusView, ShowsFailuresWithTheirCause) {
   for (const std::string state : {"FAILED", "DEAD", "DISCARDED"}) {
     const std::string id = Emit("k-" + state);
-    session_->Exec(
-        fmt::format("INSERT INTO sealane.parked (route, lane, seq, event_id, key, state, attempts, "
-                    "next_attempt_at, error_code, error_message) SELECT 'main', lane, seq, event_id, key, '{}', 3, "
-                    "clock_timestamp() + '1 minute', 'too_large', 'message of 2 MB' FROM sealane.outbox "
-                    "WHERE event_id = '{}'",
-                    state, id));
+    session_->Exec(fmt::format(
+        "INSERT INTO sealane.parked (route, lane, seq, event_id, unit, key, state, attempts, "
+        "next_attempt_at, error_code, error_message) SELECT 'main', lane, seq, event_id, key, key, '{}', 3, "
+        "clock_timestamp() + '1 minute', 'too_large', 'message of 2 MB' FROM sealane.outbox "
+        "WHERE event_id = '{}'",
+        state, id));
     session_->Exec("UPDATE sealane.lane_state SET cursor_snapshot = pg_current_snapshot()");
     EXPECT_EQ(StatusOf(id), state);
     EXPECT_EQ(Get("attempts", id), "3");
@@ -107,8 +107,8 @@ TEST_F(PostgresStatusView, ShowsFailuresWithTheirCause) {
 TEST_F(PostgresStatusView, HoldsFollowersOfAFailedKeyAsPending) {
   const std::string id = Emit("k");
   session_->Exec(
-      "INSERT INTO sealane.parked (route, lane, seq, event_id, key, state) "
-      "SELECT 'main', lane, seq, event_id, key, 'WAITING' FROM sealane.outbox; "
+      "INSERT INTO sealane.parked (route, lane, seq, event_id, unit, key, state) "
+      "SELECT 'main', lane, seq, event_id, key, key, 'WAITING' FROM sealane.outbox; "
       "UPDATE sealane.lane_state SET cursor_snapshot = pg_current_snapshot()");
   EXPECT_EQ(StatusOf(id), "PENDING");
 }

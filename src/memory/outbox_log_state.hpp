@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/dead_letters.hpp"
+#include "outbox/outbox_log.hpp"
+#include "outbox/outbox_store.hpp"
+
+namespace sealane::memory {
+
+/// An event that was set aside on a route.
+struct ParkedRow {
+  ParkChange event;  ///< as it was parked last
+  ParkedState state = ParkedState::kWaiting;
+  bool skipped = false;
+  std::int32_t attempts = 0;
+  std::optional<Timestamp> next_attempt_at = {};
+  std::optional<Timestamp> first_failed_at = {};
+  std::optional<Timestamp> last_failed_at = {};
+  std::string error_code = {};
+  std::string error_message = {};
+
+  Lane lane() const { return event.lease.lane; }
+  /// Whether its followers wait for it.
+  bool holds_back() const { return state != ParkedState::kDiscarded && !skipped; }
+  bool may_be_tried(Timestamp now) const {
+    return state != ParkedState::kDead && (!next_attempt_at || *next_attempt_at <= now);
+  }
+};
+
+struct LaneState {
+  std::string owner = {};  ///< empty: nobody's
+  std::int64_t epoch = 0;
+  Timestamp expires_at{};
+  LanePositions positions = {};
+  std::int64_t window_seq = 0;
+};
+
+/// When a flow of a lane got where.
+struct Settlement {
+  Timestamp at{};
+  Lane lane = 0;
+  std::int64_t seq_to = 0;
+  std::vector<std::string> tenants = {};
+  bool all_but = true;
+};
+
+struct RouteState {
+  std::vector<LaneState> lanes;
+  std::map<std::string, Timestamp> members = {};  ///< owner, and until when it is alive
+  std::map<std::int64_t, ParkedRow> parked = {};  ///< by seq
+  std::map<std::string, TenantRule> tenants = {};
+  std::deque<Settlement> settlements = {};  ///< oldest first
+  bool paused = false;
+};
+
+/// The log and everything relays and operators have written about it.
+struct LogState {
+  explicit LogState(std::int32_t lane_count) : lanes(lane_count) { AddRoute("main"); }
+
+  /// The route, made when it is new.
+  RouteState& AddRoute(const std::string& name);
+
+  const std::int32_t lanes;
+  std::map<std::int64_t, StoredMessage> log = {};  ///< by seq, without status
+  std::map<EventId, std::int64_t> seq_of = {};
+  std::int64_t seq_high = 0;
+  std::map<std::string, RouteState> routes = {};
+  std::vector<AuditRecord> audit = {};
+};
+
+/// seq is given at the commit, so a position is one number: everything up to it is done.
+Position PositionAt(std::int64_t seq);
+/// kMisuse (`invalid_position`) for a text that no log in memory made.
+Result<std::int64_t> SeqOf(std::string_view cursor);
+
+/// What the status view of the other stores shows.
+RouteStatus StatusOf(const StoredMessage& message, const std::string& name, const RouteState& route, Timestamp now);
+
+}  // namespace sealane::memory

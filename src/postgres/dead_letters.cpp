@@ -1,0 +1,377 @@
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "ops/operator_action.hpp"
+#include "postgres/connection.hpp"
+#include "postgres/postgres_migrator.hpp"
+#include "postgres/postgres_store.hpp"
+
+namespace sealane::postgres {
+namespace {
+
+/// Conditions on parked p. Values are bound, never part of the text.
+struct Conditions {
+  std::string sql = "true";
+  std::vector<TextParameter> parameters = {};
+
+  void Add(std::string_view column, std::string value) {
+    parameters.emplace_back(std::move(value));
+    sql += fmt::format(" AND {} = ${}", column, parameters.size());
+  }
+  void AddIf(std::string_view column, const std::optional<std::string>& value) {
+    if (value) Add(column, *value);
+  }
+  /// Binds a value and returns how the statement names it.
+  std::string Bind(std::string value) {
+    parameters.emplace_back(std::move(value));
+    return fmt::format("${}", parameters.size());
+  }
+};
+
+Conditions ConditionsOf(const DeadLetterFilter& filter) {
+  Conditions conditions;
+  conditions.AddIf("p.route", filter.route);
+  conditions.AddIf("p.tenant", filter.tenant);
+  conditions.AddIf("p.topic", filter.topic);
+  conditions.AddIf("p.key", filter.key);
+  conditions.AddIf("p.error_code", filter.error_code);
+  if (filter.state) {
+    conditions.Add("p.state", std::string(ToString(*filter.state)));
+  } else {
+    conditions.sql += " AND p.state IN ('FAILED', 'DEAD')";
+  }
+  return conditions;
+}
+
+Conditions ConditionsOf(const EventId& id, const std::optional<std::string>& route) {
+  Conditions conditions;
+  conditions.Add("p.event_id", id.ToString());
+  conditions.AddIf("p.route", route);
+  return conditions;
+}
+
+/// What an operator can do to a parked event: which states allow it, and what it writes.
+struct Change {
+  std::string_view action;
+  std::string_view applies_to;
+  std::string_view set;
+};
+constexpr Change kRetry{"dead.retry", "p.state IN ('FAILED', 'DEAD')",
+                        "state = 'FAILED', attempts = 0, next_attempt_at = clock_timestamp(), skipped = false"};
+constexpr Change kDiscard{"dead.discard", "p.state <> 'DISCARDED'", "state = 'DISCARDED', next_attempt_at = NULL"};
+constexpr Change kSkip{"dead.skip", "p.state = 'DEAD' AND NOT p.skipped", "skipped = true"};
+
+constexpr std::string_view kLongestWaitingFirst = "p.first_failed_at NULLS LAST, p.seq, p.route";
+
+std::string Micros(std::string_view column) {
+  return fmt::format("(extract(epoch FROM {}) * 1000000)::int8", column);
+}
+
+std::string Text(const PgResult& result, int row, int column) {
+  return std::string(TextAt(result, row, column));
+}
+
+std::optional<Timestamp> OptionalTime(const PgResult& result, int row, int column) {
+  if (IsNull(result, row, column)) return std::nullopt;
+  return TimeAt(result, row, column);
+}
+
+bool IsTrue(const PgResult& result, int row, int column) {
+  return TextAt(result, row, column) == "t";
+}
+
+enum LetterColumn {
+  kRoute,
+  kLane,
+  kSeq,
+  kEventId,
+  kUnit,
+  kTenant,
+  kTopic,
+  kKey,
+  kType,
+  kState,
+  kSkipped,
+  kAttempts,
+  kNextAttempt,
+  kFirstFailed,
+  kLastFailed,
+  kErrorCode,
+  kErrorMessage,
+  kFollowers,
+};
+
+Result<DeadLetter> ReadLetter(const PgResult& result, int row) {
+  const auto id = EventId::Parse(TextAt(result, row, kEventId));
+  const auto state = ParseParkedState(TextAt(result, row, kState));
+  if (!id || !state) {
+    return Error(ErrorKind::kCorrupt, "row_corrupt",
+                 fmt::format("seq {} is set aside with an id or a state that is none", TextAt(result, row, kSeq)))
+        .WithHint("look at the row in the table parked");
+  }
+  DeadLetter letter;
+  letter.route = Text(result, row, kRoute);
+  letter.lane = static_cast<Lane>(IntAt(result, row, kLane));
+  letter.seq = IntAt(result, row, kSeq);
+  letter.id = *id;
+  letter.unit = Text(result, row, kUnit);
+  letter.tenant = Text(result, row, kTenant);
+  letter.topic = Text(result, row, kTopic);
+  letter.key = Text(result, row, kKey);
+  letter.type = Text(result, row, kType);
+  letter.state = *state;
+  letter.skipped = IsTrue(result, row, kSkipped);
+  letter.attempts = static_cast<std::int32_t>(IntAt(result, row, kAttempts));
+  letter.next_attempt_at = OptionalTime(result, row, kNextAttempt);
+  letter.first_failed_at = OptionalTime(result, row, kFirstFailed);
+  letter.last_failed_at = OptionalTime(result, row, kLastFailed);
+  letter.error_code = Text(result, row, kErrorCode);
+  letter.error_message = Text(result, row, kErrorMessage);
+  letter.followers = IntAt(result, row, kFollowers);
+  return letter;
+}
+
+/// A short transaction of our own. Destroying it unfinished rolls back.
+class ShortTransaction {
+ public:
+  explicit ShortTransaction(PGconn* connection) : connection_(connection) {}
+  ~ShortTransaction() {
+    // A rollback that fails has nothing left to roll back.
+    if (open_) static_cast<void>(Execute(connection_, "ROLLBACK"));
+  }
+  ShortTransaction(const ShortTransaction&) = delete;
+  ShortTransaction& operator=(const ShortTransaction&) = delete;
+
+  Status Begin() {
+    SEALANE_RETURN_IF_ERROR(Execute(connection_, "BEGIN"));
+    open_ = true;
+    return Ok();
+  }
+  Status Commit() {
+    open_ = false;
+    const auto committed = Execute(connection_, "COMMIT");
+    if (committed) return Ok();
+    if (PQstatus(connection_) != CONNECTION_BAD) return committed.error();
+    return Error(ErrorKind::kInDoubt, "commit_in_doubt",
+                 "the connection broke during the commit: it may or may not have happened")
+        .WithHint("look at the audit trail before doing it again");
+  }
+
+ private:
+  PGconn* connection_;
+  bool open_ = false;
+};
+
+class PostgresDeadLetters final : public DeadLetters {
+ public:
+  PostgresDeadLetters(Connection connection, std::string quoted_schema)
+      : connection_(std::move(connection)), schema_(std::move(quoted_schema)) {}
+
+  Result<std::vector<DeadLetter>> List(const DeadLetterFilter& filter) override {
+    return Select(ConditionsOf(filter), filter.limit);
+  }
+  Result<std::vector<DeadLetter>> Find(const EventId& id) override {
+    return Select(ConditionsOf(id, std::nullopt), kDeadLettersMax);
+  }
+
+  Result<std::int64_t> Retry(const DeadLetterFilter& which, const OperatorAction& why) override {
+    return Apply(kRetry, ConditionsOf(which), which.limit, why);
+  }
+  Result<std::int64_t> Retry(const EventId& id, std::optional<std::string> route,
+                             const OperatorAction& why) override {
+    return Apply(kRetry, ConditionsOf(id, route), kDeadLettersMax, why);
+  }
+  Result<std::int64_t> Discard(const EventId& id, std::optional<std::string> route,
+                               const OperatorAction& why) override {
+    return Apply(kDiscard, ConditionsOf(id, route), kDeadLettersMax, why);
+  }
+  Result<std::int64_t> Skip(const EventId& id, std::optional<std::string> route, const OperatorAction& why) override {
+    return Apply(kSkip, ConditionsOf(id, route), kDeadLettersMax, why);
+  }
+
+  Result<std::vector<TenantRule>> Tenants(const std::string& route) override;
+  Status SetTenant(const std::string& route, const TenantRule& rule, const OperatorAction& why) override;
+  Status SetPaused(const std::string& route, bool paused, const OperatorAction& why) override;
+  Result<std::vector<AuditRecord>> Audit(std::size_t limit) override;
+
+ private:
+  Result<std::vector<DeadLetter>> Select(Conditions conditions, std::size_t limit);
+  Result<std::int64_t> Apply(const Change& change, Conditions conditions, std::size_t limit,
+                             const OperatorAction& why);
+  /// Locks the route to the end of the transaction, so that changes of its rules follow one another.
+  Status LockRoute(const std::string& route);
+  Status Record(std::string_view action, std::string target, const OperatorAction& why);
+
+  Connection connection_;
+  std::string schema_;
+};
+
+Result<std::vector<DeadLetter>> PostgresDeadLetters::Select(Conditions conditions, std::size_t limit) {
+  const std::string limit_parameter =
+      conditions.Bind(std::to_string(std::clamp<std::size_t>(limit, 1, kDeadLettersMax)));
+  // The row of the log is found by the index on (xid, lane). Nobody waits behind an event that was given up or
+  // skipped.
+  const std::string sql = fmt::format(
+      "SELECT p.route, p.lane, p.seq, p.event_id, p.unit, p.tenant, p.topic, p.key,"
+      " (SELECT o.type FROM {0}.outbox o WHERE o.xid = p.xid AND o.lane = p.lane AND o.seq = p.seq LIMIT 1),"
+      " p.state, p.skipped, p.attempts, {1}, {2}, {3}, p.error_code, p.error_message,"
+      " CASE WHEN p.state = 'DISCARDED' OR p.skipped THEN 0 ELSE"
+      " (SELECT count(*) FROM {0}.parked f WHERE f.route = p.route AND f.lane = p.lane AND f.unit = p.unit"
+      " AND f.seq > p.seq AND f.state <> 'DISCARDED' AND NOT f.skipped) END"
+      " FROM {0}.parked p WHERE {4} ORDER BY {5} LIMIT {6}::int8",
+      schema_, Micros("p.next_attempt_at"), Micros("p.first_failed_at"), Micros("p.last_failed_at"), conditions.sql,
+      kLongestWaitingFirst, limit_parameter);
+  SEALANE_ASSIGN_OR_RETURN(const PgResult result, Execute(connection_.get(), sql, conditions.parameters));
+  std::vector<DeadLetter> letters;
+  for (int row = 0; row < PQntuples(result.get()); ++row) {
+    SEALANE_ASSIGN_OR_RETURN(DeadLetter letter, ReadLetter(result, row));
+    letters.push_back(std::move(letter));
+  }
+  return letters;
+}
+
+Result<std::int64_t> PostgresDeadLetters::Apply(const Change& change, Conditions conditions, std::size_t limit,
+                                                const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  const std::string limit_parameter =
+      conditions.Bind(std::to_string(std::clamp<std::size_t>(limit, 1, kDeadLettersMax)));
+  const std::string actor = conditions.Bind(why.actor);
+  const std::string action = conditions.Bind(std::string(change.action));
+  const std::string reason = conditions.Bind(why.reason);
+  const std::string on = conditions.Bind(AuditTarget("", ""));  // what stands between the event and the route
+  // One statement, so the changes and their records commit together. Locked in one order, so that two operators do
+  // not wait for each other in a circle.
+  const std::string sql = fmt::format(
+      "WITH chosen AS (SELECT p.route, p.seq FROM {0}.parked p WHERE {1} AND {2} ORDER BY {3} LIMIT {4}::int8"
+      " FOR UPDATE),"
+      " changed AS (UPDATE {0}.parked p SET {5} FROM chosen c WHERE p.route = c.route AND p.seq = c.seq"
+      " RETURNING p.route, p.event_id),"
+      " recorded AS (INSERT INTO {0}.audit (actor, action, target, reason)"
+      " SELECT {6}, {7}, event_id::text || {9} || route, {8} FROM changed RETURNING 1)"
+      " SELECT count(*) FROM recorded",
+      schema_, conditions.sql, change.applies_to, kLongestWaitingFirst, limit_parameter, change.set, actor, action,
+      reason, on);
+  const auto changed = Execute(connection_.get(), sql, conditions.parameters);
+  if (changed) return IntAt(*changed, 0, 0);
+  if (PQstatus(connection_.get()) != CONNECTION_BAD) return changed.error();
+  return Error(ErrorKind::kInDoubt, "commit_in_doubt",
+               "the connection broke during the change: it may or may not have happened")
+      .WithHint("look at the audit trail before doing it again");
+}
+
+Status PostgresDeadLetters::LockRoute(const std::string& route) {
+  const std::array<TextParameter, 1> parameters = {route};
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult result,
+      Execute(connection_.get(), fmt::format("SELECT 1 FROM {}.route WHERE name = $1 FOR NO KEY UPDATE", schema_),
+              parameters));
+  if (PQntuples(result.get()) == 0) return UnknownRoute(route);
+  return Ok();
+}
+
+Status PostgresDeadLetters::Record(std::string_view action, std::string target, const OperatorAction& why) {
+  const std::array<TextParameter, 4> parameters = {why.actor, std::string(action), std::move(target), why.reason};
+  SEALANE_RETURN_IF_ERROR(
+      Execute(connection_.get(),
+              fmt::format("INSERT INTO {}.audit (actor, action, target, reason) VALUES ($1, $2, $3, $4)", schema_),
+              parameters));
+  return Ok();
+}
+
+Result<std::vector<TenantRule>> PostgresDeadLetters::Tenants(const std::string& route) {
+  const std::array<TextParameter, 1> parameters = {route};
+  // Byte order, as the other stores have it.
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult result,
+      Execute(connection_.get(),
+              fmt::format("SELECT tenant, paused, rate_max, weight FROM {}.tenant_rule WHERE route = $1"
+                          " ORDER BY tenant COLLATE \"C\"",
+                          schema_),
+              parameters));
+  std::vector<TenantRule> rules;
+  for (int row = 0; row < PQntuples(result.get()); ++row) {
+    rules.push_back({.tenant = Text(result, row, 0),
+                     .paused = IsTrue(result, row, 1),
+                     .rate_max = IntAt(result, row, 2),
+                     .weight = static_cast<std::int32_t>(IntAt(result, row, 3))});
+  }
+  return rules;
+}
+
+Status PostgresDeadLetters::SetTenant(const std::string& route, const TenantRule& rule, const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  SEALANE_RETURN_IF_ERROR(CheckRule(rule));
+  ShortTransaction transaction(connection_.get());
+  SEALANE_RETURN_IF_ERROR(transaction.Begin());
+  SEALANE_RETURN_IF_ERROR(LockRoute(route));
+  SEALANE_ASSIGN_OR_RETURN(const std::vector<TenantRule> rules, Tenants(route));
+  const auto before = std::ranges::find(rules, rule.tenant, &TenantRule::tenant);
+  const std::array<TextParameter, 5> parameters = {route, rule.tenant, rule.paused ? "true" : "false",
+                                                   std::to_string(rule.rate_max), std::to_string(rule.weight)};
+  SEALANE_RETURN_IF_ERROR(
+      Execute(connection_.get(),
+              fmt::format("INSERT INTO {}.tenant_rule (route, tenant, paused, rate_max, weight)"
+                          " VALUES ($1, $2, $3, $4, $5) ON CONFLICT (route, tenant) DO UPDATE"
+                          " SET paused = excluded.paused, rate_max = excluded.rate_max, weight = excluded.weight",
+                          schema_),
+              parameters));
+  const std::string_view action = AuditAction(before == rules.end() ? TenantRule{} : *before, rule);
+  SEALANE_RETURN_IF_ERROR(Record(action, AuditTarget(rule.tenant, route), why));
+  return transaction.Commit();
+}
+
+Status PostgresDeadLetters::SetPaused(const std::string& route, bool paused, const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  ShortTransaction transaction(connection_.get());
+  SEALANE_RETURN_IF_ERROR(transaction.Begin());
+  SEALANE_RETURN_IF_ERROR(LockRoute(route));
+  const std::array<TextParameter, 2> parameters = {route, paused ? "true" : "false"};
+  SEALANE_RETURN_IF_ERROR(Execute(
+      connection_.get(), fmt::format("UPDATE {}.route SET paused = $2 WHERE name = $1", schema_), parameters));
+  SEALANE_RETURN_IF_ERROR(Record(paused ? "route.pause" : "route.resume", route, why));
+  return transaction.Commit();
+}
+
+Result<std::vector<AuditRecord>> PostgresDeadLetters::Audit(std::size_t limit) {
+  const std::array<TextParameter, 1> parameters = {std::to_string(std::min(limit, kDeadLettersMax))};
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult result,
+      Execute(
+          connection_.get(),
+          fmt::format("SELECT id, {}, actor, action, target, reason FROM {}.audit ORDER BY id DESC LIMIT $1::int8",
+                      Micros("at"), schema_),
+          parameters));
+  std::vector<AuditRecord> records;
+  for (int row = 0; row < PQntuples(result.get()); ++row) {
+    records.push_back({.id = IntAt(result, row, 0),
+                       .at = TimeAt(result, row, 1),
+                       .actor = Text(result, row, 2),
+                       .action = Text(result, row, 3),
+                       .target = Text(result, row, 4),
+                       .reason = Text(result, row, 5)});
+  }
+  return records;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DeadLetters>> OpenDeadLetters(const Options& options) {
+  SEALANE_ASSIGN_OR_RETURN(std::string quoted_schema, QuoteSchema(options.schema));
+  SEALANE_ASSIGN_OR_RETURN(Connection connection, Connection::Open(options));
+  SEALANE_ASSIGN_OR_RETURN(const SchemaState state,
+                           ReadSchemaState(connection.get(), quoted_schema, EmbeddedMigrations()));
+  if (state.installed == 0) {
+    return SchemaIsMissing(fmt::format("schema {} of {}", quoted_schema, RedactUrl(options.url)));
+  }
+  if (state.installed > state.known) return SchemaIsNewer(state.installed, state.known);
+  if (state.installed < state.known) return SchemaIsOlder(state.installed, state.known);
+  return std::unique_ptr<DeadLetters>(
+      std::make_unique<PostgresDeadLetters>(std::move(connection), std::move(quoted_schema)));
+}
+
+}  // namespace sealane::postgres

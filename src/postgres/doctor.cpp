@@ -1,0 +1,132 @@
+#include "postgres/doctor.hpp"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "postgres/connection.hpp"
+
+namespace sealane::postgres {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+Status ReadServer(PGconn* connection, Clock& clock, DoctorFacts& facts) {
+  const Timestamp before = clock.Now();
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult row,
+      Execute(connection,
+              "select current_setting('server_version'), current_user::text, pg_is_in_recovery()::int, "
+              "(current_setting('fsync') = 'on')::int, (extract(epoch from clock_timestamp()) * 1000000)::bigint"));
+  const Timestamp after = clock.Now();
+  facts.server_version = TextAt(row, 0, 0);
+  facts.user = TextAt(row, 0, 1);
+  facts.in_recovery = IntAt(row, 0, 2) == 1;
+  facts.fsync = IntAt(row, 0, 3) == 1;
+  // The server looked at its clock somewhere between the two looks at ours.
+  const Timestamp theirs{microseconds{IntAt(row, 0, 4)}};
+  if (theirs < before) facts.clock_difference = std::chrono::duration_cast<milliseconds>(theirs - before);
+  if (theirs > after) facts.clock_difference = std::chrono::duration_cast<milliseconds>(theirs - after);
+  return Ok();
+}
+
+Status ReadLog(PGconn* connection, const std::string& schema, DoctorFacts& facts) {
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult row,
+      Execute(
+          connection,
+          fmt::format("select (select seqcache from pg_sequence "
+                      "         where seqrelid = pg_get_serial_sequence('{0}.outbox', 'seq')::regclass), "
+                      "(select (attidentity = 'a')::int from pg_attribute "
+                      "  where attrelid = '{0}.outbox'::regclass and attname = 'seq'), "
+                      // Partitions are named by their day; see ensure_partitions().
+                      "(select count(*) from pg_inherits i join pg_class c on c.oid = i.inhrelid "
+                      "  where i.inhparent = '{0}.outbox'::regclass "
+                      "    and c.relname > 'outbox_p' || to_char(clock_timestamp() at time zone 'UTC', 'YYYYMMDD')), "
+                      // Pages, not rows: the relay's and the operator's rights both suffice, and it is never slow.
+                      "(select (pg_relation_size('{0}.outbox_default') > 0)::int)",
+                      schema)));
+  facts.sequence_cache = IntAt(row, 0, 0);
+  facts.identity_always = IntAt(row, 0, 1) == 1;
+  facts.days_ahead = static_cast<std::int32_t>(IntAt(row, 0, 2));
+  facts.default_partition_used = IntAt(row, 0, 3) == 1;
+  return Ok();
+}
+
+struct Right {
+  const char* table;
+  const char* kind;
+};
+
+Status ReadRights(PGconn* connection, const std::string& schema, DoctorFacts& facts) {
+  constexpr std::array<Right, 16> kNeeded = {{{"outbox", "select"},
+                                              {"route", "select"},
+                                              {"lane_state", "select"},
+                                              {"tenant_rule", "select"},
+                                              {"relay_member", "select"},
+                                              {"relay_member", "insert"},
+                                              {"relay_member", "update"},
+                                              {"relay_member", "delete"},
+                                              {"parked", "select"},
+                                              {"parked", "insert"},
+                                              {"parked", "update"},
+                                              {"parked", "delete"},
+                                              {"settlement", "select"},
+                                              {"settlement", "insert"},
+                                              {"settlement", "delete"},
+                                              {"lane_state", "update"}}};
+  for (const Right& right : kNeeded) {
+    // The relay may change some columns of lane_state only.
+    const std::string_view function =
+        std::string_view(right.kind) == "delete" ? "has_table_privilege" : "has_any_column_privilege";
+    SEALANE_ASSIGN_OR_RETURN(
+        const PgResult row,
+        Execute(connection, fmt::format("select {}('{}.{}', '{}')::int", function, schema, right.table, right.kind)));
+    if (IntAt(row, 0, 0) == 0) facts.missing_rights.push_back(fmt::format("{} on {}", right.kind, right.table));
+  }
+  return Ok();
+}
+
+Status ReadTransactions(PGconn* connection, seconds limit, DoctorFacts& facts) {
+  const std::array<TextParameter, 1> parameters = {fmt::format("{}", limit.count())};
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult open,
+      Execute(connection,
+              "select count(*) over (), extract(epoch from clock_timestamp() - xact_start)::bigint, "
+              "pid || ' (' || coalesce(nullif(application_name, ''), 'unnamed') || ')' from pg_stat_activity "
+              "where datname = current_database() and pid <> pg_backend_pid() "
+              "and xact_start < clock_timestamp() - make_interval(secs => $1::double precision) "
+              "order by xact_start limit 1",
+              parameters));
+  if (PQntuples(open.get()) > 0) {
+    facts.long_transactions = static_cast<std::int32_t>(IntAt(open, 0, 0));
+    facts.longest_transaction = seconds{IntAt(open, 0, 1)};
+    facts.longest_by = TextAt(open, 0, 2);
+  }
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult prepared,
+      Execute(connection,
+              "select count(*), coalesce(max(extract(epoch from clock_timestamp() - prepared)), 0)::bigint "
+              "from pg_prepared_xacts where database = current_database()"));
+  facts.prepared_transactions = static_cast<std::int32_t>(IntAt(prepared, 0, 0));
+  facts.oldest_prepared = seconds{IntAt(prepared, 0, 1)};
+  return Ok();
+}
+
+}  // namespace
+
+Result<DoctorFacts> Examine(const Options& options, seconds long_transaction, Clock& clock) {
+  SEALANE_ASSIGN_OR_RETURN(const std::string schema, QuoteSchema(options.schema));
+  SEALANE_ASSIGN_OR_RETURN(const Connection connection, Connection::Open(options));
+  DoctorFacts facts;
+  facts.schema = options.schema;
+  SEALANE_RETURN_IF_ERROR(ReadServer(connection.get(), clock, facts));
+  SEALANE_RETURN_IF_ERROR(ReadLog(connection.get(), schema, facts));
+  SEALANE_RETURN_IF_ERROR(ReadRights(connection.get(), schema, facts));
+  SEALANE_RETURN_IF_ERROR(ReadTransactions(connection.get(), long_transaction, facts));
+  return facts;
+}
+
+}  // namespace sealane::postgres

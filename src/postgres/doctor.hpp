@@ -1,0 +1,41 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sealane/clock.hpp"
+#include "sealane/result.hpp"
+
+#include "postgres/postgres_store.hpp"
+
+namespace sealane::postgres {
+
+/// What a look at a server and its outbox shows. Facts only: whoever asked judges them.
+struct DoctorFacts {
+  std::string server_version;  ///< `15.14`
+  std::string user;
+  std::string schema;
+  bool in_recovery = false;  ///< a standby: nothing can be written
+  bool fsync = true;
+  std::chrono::milliseconds clock_difference{0};  ///< the server's clock minus ours, as far as the round trip allows
+
+  std::int64_t sequence_cache = 1;  ///< of the log's sequence
+  bool identity_always = true;      ///< nobody can choose a sequence number
+  std::int32_t days_ahead = 0;      ///< with a partition of their own, today not counted
+  bool default_partition_used = false;
+  std::vector<std::string> missing_rights = {};  ///< of this user, for a relay: `update on lane_state`
+
+  /// Transactions of this database that have been open for long, as far as this user may see them.
+  std::int32_t long_transactions = 0;
+  std::chrono::seconds longest_transaction{0};
+  std::string longest_by = {};  ///< pid and program
+  std::int32_t prepared_transactions = 0;
+  std::chrono::seconds oldest_prepared{0};
+};
+
+/// Connects, looks and leaves; changes nothing. The outbox must have its tables.
+Result<DoctorFacts> Examine(const Options& options, std::chrono::seconds long_transaction, Clock& clock);
+
+}  // namespace sealane::postgres

@@ -1,0 +1,309 @@
+#include "postgres/lane_table.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "postgres/connection.hpp"
+#include "postgres/snapshot.hpp"
+
+namespace sealane::postgres {
+namespace {
+
+using nlohmann::json;
+
+std::string Milliseconds(std::chrono::milliseconds duration) {
+  return fmt::format("{} milliseconds", duration.count());
+}
+
+template <class Range, class Field>
+std::string Array(const Range& items, Field field) {
+  std::string list = "{";
+  for (const auto& item : items)
+    fmt::format_to(std::back_inserter(list), "{}{}", list.size() > 1 ? "," : "", field(item));
+  return list + "}";
+}
+std::string LaneArray(std::span<const LaneLease> leases) {
+  return Array(leases, [](const LaneLease& lease) { return lease.lane; });
+}
+std::string EpochArray(std::span<const LaneLease> leases) {
+  return Array(leases, [](const LaneLease& lease) { return lease.epoch; });
+}
+
+std::string PositionText(std::string_view snapshot, std::int64_t low, std::int64_t high) {
+  return fmt::format("{}/{}/{}", snapshot, low, high);
+}
+
+json PositionJson(const ApartFlow& flow, const Snapshot& cursor, const std::optional<Snapshot>& window) {
+  json made = {{"tenants", flow.tenants},
+               {"cursor", cursor.Server()},
+               {"cursor_low", cursor.low},
+               {"cursor_high", cursor.high},
+               {"seq", flow.position.seq}};
+  if (window) {
+    made["window"] = window->Server();
+    made["window_low"] = window->low;
+    made["window_high"] = window->high;
+  }
+  return made;
+}
+
+Result<std::optional<Snapshot>> OptionalSnapshot(const std::string& text) {
+  if (text.empty()) return std::optional<Snapshot>();
+  SEALANE_ASSIGN_OR_RETURN(Snapshot snapshot, Snapshot::Parse(text));
+  return std::optional<Snapshot>(std::move(snapshot));
+}
+
+Error BadApart() {
+  return Error(ErrorKind::kCorrupt, "bad_position", "lane_state.apart is not what a relay writes")
+      .WithHint("somebody changed it by hand; restore it from a backup");
+}
+
+Result<std::vector<ApartFlow>> ParseApart(std::string_view text) {
+  std::vector<ApartFlow> flows;
+  const json parsed = json::parse(text, nullptr, false);
+  if (!parsed.is_array()) return BadApart();
+  for (const json& one : parsed) {
+    if (!one.is_object() || !one.contains("tenants") || !one.contains("cursor") || !one["tenants"].is_array() ||
+        !one["cursor"].is_string()) {
+      return BadApart();
+    }
+    ApartFlow flow;
+    for (const json& tenant : one["tenants"]) {
+      if (!tenant.is_string()) return BadApart();
+      flow.tenants.push_back(tenant.get<std::string>());
+    }
+    flow.position.cursor = PositionText(one["cursor"].get<std::string>(), one.value("cursor_low", std::int64_t{0}),
+                                        one.value("cursor_high", std::int64_t{0}));
+    if (one.contains("window") && one["window"].is_string()) {
+      flow.position.window = PositionText(one["window"].get<std::string>(), one.value("window_low", std::int64_t{0}),
+                                          one.value("window_high", std::int64_t{0}));
+    }
+    flow.position.seq = one.value("seq", std::int64_t{0});
+    flows.push_back(std::move(flow));
+  }
+  return flows;
+}
+
+}  // namespace
+
+LaneTable::LaneTable(PGconn* connection, std::string quoted_schema, std::string route, std::string owner)
+    : connection_(connection),
+      schema_(std::move(quoted_schema)),
+      route_(std::move(route)),
+      owner_(std::move(owner)) {}
+
+std::string LaneTable::Sql(const char* text) const {
+  std::string sql(text);
+  for (std::size_t at = 0; (at = sql.find("{s}", at)) != std::string::npos;) sql.replace(at, 3, schema_);
+  return sql;
+}
+
+Status LaneTable::EnsureRoute() {
+  const std::vector<TextParameter> parameters = {route_};
+  SEALANE_ASSIGN_OR_RETURN(const PgResult found,
+                           Execute(connection_, Sql("select 1 from {s}.route where name = $1"), parameters));
+  if (PQntuples(found.get()) > 0) return Ok();
+  SEALANE_RETURN_IF_ERROR(Execute(connection_, Sql("select {s}.add_route($1)"), parameters));
+  return Ok();
+}
+
+Result<Membership> LaneTable::Beat(std::chrono::milliseconds ttl) {
+  const std::vector<TextParameter> parameters = {route_, owner_, Milliseconds(ttl),
+                                                 std::to_string(Membership::kParkedCountMax)};
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult result,
+      Execute(connection_,
+              Sql("with member as ("
+                  "  insert into {s}.relay_member (route, owner, expires_at)"
+                  "  values ($1, $2, clock_timestamp() + $3::interval)"
+                  "  on conflict (route, owner) do update set expires_at = excluded.expires_at"
+                  "), mine as materialized ("
+                  "  select lane from {s}.lane_state"
+                  "   where route = $1 and owner = $2 and expires_at > clock_timestamp() order by lane for update"
+                  "), held as ("
+                  "  update {s}.lane_state l set expires_at = clock_timestamp() + $3::interval from mine"
+                  "   where l.route = $1 and l.lane = mine.lane returning l.lane, l.epoch"
+                  ")"
+                  "select (select count(*) from {s}.lane_state where route = $1),"
+                  "  1 + (select count(*) from {s}.relay_member"
+                  "        where route = $1 and owner <> $2 and expires_at > clock_timestamp()),"
+                  "  (select count(*) from (select 1 from {s}.parked where route = $1 and state <> 'DISCARDED'"
+                  "                          limit $4::int8) p),"
+                  "  (select paused from {s}.route where name = $1),"
+                  "  (select json_agg(json_build_object('tenant', tenant, 'paused', paused, 'rate_max', rate_max,"
+                  "                                     'weight', weight) order by tenant)"
+                  "     from {s}.tenant_rule where route = $1),"
+                  "  (select json_agg(json_build_array(lane, epoch) order by lane) from held)"),
+              parameters));
+  Membership membership{.lanes = static_cast<std::int32_t>(IntAt(result, 0, 0)),
+                        .live_relays = static_cast<std::int32_t>(IntAt(result, 0, 1)),
+                        .held = {},
+                        .parked = IntAt(result, 0, 2),
+                        .paused = TextAt(result, 0, 3) == "t",
+                        .tenants = {}};
+  if (!IsNull(result, 0, 4)) {
+    for (const json& rule : json::parse(TextAt(result, 0, 4))) {
+      membership.tenants.push_back({.tenant = rule["tenant"].get<std::string>(),
+                                    .paused = rule["paused"].get<bool>(),
+                                    .rate_max = rule["rate_max"].get<std::int64_t>(),
+                                    .weight = rule["weight"].get<std::int32_t>()});
+    }
+  }
+  if (!IsNull(result, 0, 5)) {
+    for (const json& lease : json::parse(TextAt(result, 0, 5))) {
+      membership.held.push_back({.lane = lease[0].get<Lane>(), .epoch = lease[1].get<std::int64_t>()});
+    }
+  }
+  return membership;
+}
+
+Result<std::vector<LaneGrant>> LaneTable::Claim(std::int32_t max, std::chrono::milliseconds ttl) {
+  const std::vector<TextParameter> parameters = {route_, owner_, Milliseconds(ttl), std::to_string(max)};
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult result,
+      Execute(connection_,
+              Sql("with free as materialized ("
+                  "  select lane from {s}.lane_state where route = $1 and expires_at <= clock_timestamp()"
+                  "   order by lane limit $4::int for update skip locked"
+                  ")"
+                  "update {s}.lane_state l"
+                  "   set owner = $2, epoch = l.epoch + 1, expires_at = clock_timestamp() + $3::interval"
+                  "  from free where l.route = $1 and l.lane = free.lane "
+                  "returning l.lane, l.epoch, l.cursor_snapshot, l.cursor_low, l.cursor_high, l.window_snapshot,"
+                  "  l.window_low, l.window_high, l.window_seq, l.apart,"
+                  "  pg_snapshot_xmax(l.cursor_snapshot) > pg_snapshot_xmax(pg_current_snapshot())"),
+              parameters));
+  std::vector<LaneGrant> grants;
+  for (int row = 0; row < PQntuples(result.get()); ++row) {
+    if (TextAt(result, row, 10) == "t") {
+      return Error(ErrorKind::kCorrupt, "cursor_of_another_server",
+                   "the positions of this outbox come from another server: it was dumped and restored")
+          .WithHint("transaction numbers start anew after a restore; start the route under a new name, or reset it");
+    }
+    LaneGrant grant{.lease = {.lane = static_cast<Lane>(IntAt(result, row, 0)), .epoch = IntAt(result, row, 1)},
+                    .positions = {}};
+    Position& main = grant.positions.main;
+    main.cursor = PositionText(TextAt(result, row, 2), IntAt(result, row, 3), IntAt(result, row, 4));
+    if (!IsNull(result, row, 5)) {
+      main.window = PositionText(TextAt(result, row, 5), IntAt(result, row, 6), IntAt(result, row, 7));
+      main.seq = IntAt(result, row, 8);
+    }
+    if (!IsNull(result, row, 9)) {
+      SEALANE_ASSIGN_OR_RETURN(grant.positions.apart, ParseApart(TextAt(result, row, 9)));
+    }
+    grants.push_back(std::move(grant));
+  }
+  std::sort(grants.begin(), grants.end(),
+            [](const LaneGrant& a, const LaneGrant& b) { return a.lease.lane < b.lease.lane; });
+  return grants;
+}
+
+Status LaneTable::Release(std::span<const LaneLease> leases) {
+  const std::vector<TextParameter> parameters = {route_, owner_, LaneArray(leases), EpochArray(leases)};
+  SEALANE_RETURN_IF_ERROR(Execute(
+      connection_,
+      Sql("with mine as materialized ("
+          "  select l.lane from {s}.lane_state l"
+          "    join unnest($3::smallint[], $4::int8[]) as g(lane, epoch) on g.lane = l.lane and g.epoch = l.epoch"
+          "   where l.route = $1 and l.owner = $2 order by l.lane for update of l"
+          ")"
+          "update {s}.lane_state l set owner = null, expires_at = '-infinity' from mine"
+          " where l.route = $1 and l.lane = mine.lane"),
+      parameters));
+  return Ok();
+}
+
+Status LaneTable::Leave() {
+  const std::vector<TextParameter> parameters = {route_, owner_};
+  SEALANE_RETURN_IF_ERROR(
+      Execute(connection_,
+              Sql("with mine as materialized ("
+                  "  select lane from {s}.lane_state where route = $1 and owner = $2 order by lane for update"
+                  "), freed as ("
+                  "  update {s}.lane_state l set owner = null, expires_at = '-infinity' from mine"
+                  "   where l.route = $1 and l.lane = mine.lane"
+                  ")"
+                  "delete from {s}.relay_member where route = $1 and owner = $2"),
+              parameters));
+  return Ok();
+}
+
+Result<std::vector<Lane>> LaneTable::Write(std::span<const SettleRequest::Progress> progress) {
+  std::vector<Lane> written;
+  // Lanes mostly stand at the same place, and then one statement moves all of them.
+  std::vector<bool> done(progress.size(), false);
+  for (std::size_t i = 0; i < progress.size(); ++i) {
+    if (done[i]) continue;
+    std::vector<LaneLease> leases;
+    for (std::size_t j = i; j < progress.size(); ++j) {
+      if (done[j] || !(progress[j].positions == progress[i].positions) || progress[j].window != progress[i].window) {
+        continue;
+      }
+      done[j] = true;
+      leases.push_back(progress[j].lease);
+    }
+    const Position& main = progress[i].positions.main;
+    SEALANE_ASSIGN_OR_RETURN(const Snapshot cursor, Snapshot::Parse(main.cursor));
+    // A window that is being published is shown as one of which nothing is done.
+    SEALANE_ASSIGN_OR_RETURN(const std::optional<Snapshot> window,
+                             OptionalSnapshot(main.window.empty() ? progress[i].window : main.window));
+    json apart = json::array();
+    for (const ApartFlow& flow : progress[i].positions.apart) {
+      SEALANE_ASSIGN_OR_RETURN(const Snapshot flow_cursor, Snapshot::Parse(flow.position.cursor));
+      SEALANE_ASSIGN_OR_RETURN(const std::optional<Snapshot> flow_window, OptionalSnapshot(flow.position.window));
+      apart.push_back(PositionJson(flow, flow_cursor, flow_window));
+    }
+    const std::vector<TextParameter> parameters = {route_,
+                                                   owner_,
+                                                   LaneArray(leases),
+                                                   EpochArray(leases),
+                                                   cursor.Server(),
+                                                   std::to_string(cursor.low),
+                                                   std::to_string(cursor.high),
+                                                   window ? TextParameter(window->Server()) : TextParameter(),
+                                                   std::to_string(window ? window->low : 0),
+                                                   std::to_string(window ? window->high : 0),
+                                                   std::to_string(main.window.empty() ? 0 : main.seq),
+                                                   apart.empty() ? TextParameter() : TextParameter(apart.dump())};
+    SEALANE_ASSIGN_OR_RETURN(
+        const PgResult result,
+        Execute(
+            connection_,
+            Sql("with mine as materialized ("
+                "  select l.lane from {s}.lane_state l"
+                "    join unnest($3::smallint[], $4::int8[]) as g(lane, epoch)"
+                "      on g.lane = l.lane and g.epoch = l.epoch"
+                "   where l.route = $1 and l.owner = $2 order by l.lane for update of l"
+                "), moved as ("
+                "  update {s}.lane_state l set cursor_snapshot = $5::pg_snapshot, cursor_low = $6::int8,"
+                "         cursor_high = $7::int8, window_snapshot = $8::pg_snapshot, window_low = $9::int8,"
+                "         window_high = $10::int8, window_seq = $11::int8, apart = $12::jsonb,"
+                "         settled_at = clock_timestamp()"
+                "    from mine where l.route = $1 and l.lane = mine.lane returning l.lane"
+                "), noted as ("
+                "  insert into {s}.settlement (route, lanes, tenants, except_tenants, cursor_snapshot,"
+                "                              window_snapshot, window_seq)"
+                "  select $1, lanes, f.tenants, f.except_tenants, f.cursor_snapshot, f.window_snapshot, f.seq"
+                "    from (select array_agg(lane) as lanes from moved) m,"
+                "         (select null::text[] as tenants,"
+                "                 coalesce((select array_agg(t) from jsonb_array_elements($12::jsonb) as a,"
+                "                           jsonb_array_elements_text(a -> 'tenants') as t), '{}') as except_tenants,"
+                "                 $5::pg_snapshot as cursor_snapshot, $8::pg_snapshot as window_snapshot,"
+                "                 $11::int8 as seq"
+                "          union all"
+                "          select array(select jsonb_array_elements_text(a -> 'tenants')), '{}',"
+                "                 (a ->> 'cursor')::pg_snapshot, (a ->> 'window')::pg_snapshot, (a ->> 'seq')::int8"
+                "            from jsonb_array_elements($12::jsonb) as a) f"
+                "   where m.lanes is not null"
+                ")"
+                "select lane from moved"),
+            parameters));
+    for (int row = 0; row < PQntuples(result.get()); ++row)
+      written.push_back(static_cast<Lane>(IntAt(result, row, 0)));
+  }
+  return written;
+}
+
+}  // namespace sealane::postgres

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include <libpq-fe.h>
+
+#include "outbox/outbox_log.hpp"
+
+namespace sealane::postgres {
+
+/// The rows of `parked`, as a relay writes and reads them. A change counts only while the relay owns the lane with
+/// that epoch; the caller has locked the lane row in the same transaction, or the change is fenced by the join alone.
+class ParkedTable {
+ public:
+  ParkedTable(PGconn* connection, std::string quoted_schema, std::string route, std::string owner);
+
+  /// Inserts or changes. What a person gave up stays given up, and what failed does not become a follower.
+  Status Park(std::span<const ParkChange> changes);
+  Status Unpark(std::span<const sealane::Unpark> gone);
+
+  Result<std::vector<DueUnit>> Blocked(std::span<const LaneLease> leases);
+  Result<std::vector<DueUnit>> Due(std::span<const LaneLease> leases, std::size_t limit);
+  Result<Page> Read(const DueUnit& unit, std::size_t limit, std::vector<ParkedEntry>& entries);
+
+ private:
+  std::string Sql(std::string_view text) const;
+  Result<std::vector<DueUnit>> Units(const std::string& sql, std::span<const LaneLease> leases, std::size_t limit);
+
+  PGconn* connection_;
+  std::string schema_;
+  std::string route_;
+  std::string owner_;
+};
+
+}  // namespace sealane::postgres

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sealane/result.hpp"
+
+namespace sealane::postgres {
+
+/// A pg_snapshot with the sequence numbers around it: what a Position's `cursor` and `window` hold, as
+/// `xmin:xmax:xip,.../low/high`.
+///
+/// low: every row that is not visible here and whose transaction began later has a seq above it. high: every row that
+/// is visible here has a seq up to it. Zero low: unknown.
+struct Snapshot {
+  std::uint64_t xmin = 1;
+  std::uint64_t xmax = 1;
+  std::vector<std::uint64_t> running;  ///< sorted
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+
+  /// kCorrupt (`bad_position`) for anything that Text() did not write.
+  static Result<Snapshot> Parse(std::string_view text);
+  std::string Text() const;
+  /// Without the sequence numbers, as the server reads it.
+  std::string Server() const;
+
+  bool Sees(std::uint64_t xid) const;
+  friend bool operator==(const Snapshot&, const Snapshot&) = default;
+};
+
+/// Which transactions a window (from, to] may have rows of: a range, and those that were running at `from` and are
+/// not any more. A transaction that was open for hours costs one more look into the index, not a scan over everything
+/// since.
+struct Stretch {
+  std::uint64_t first = 0;  ///< from here
+  std::uint64_t end = 0;    ///< below
+  std::vector<std::uint64_t> old;
+};
+Stretch StretchOf(const Snapshot& from, const Snapshot& to);
+
+}  // namespace sealane::postgres

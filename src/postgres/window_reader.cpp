@@ -1,0 +1,377 @@
+#include "postgres/window_reader.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/log.hpp"
+#include "postgres/connection.hpp"
+#include "postgres/sql_state.hpp"
+
+namespace sealane::postgres {
+namespace {
+
+// Up to this many new numbers a window is read by a prepared statement; above, planning is the smaller part of the
+// work and COPY moves rows with less effort.
+constexpr std::int64_t kSelectMax = 500;
+constexpr std::int64_t kWidthMax = 50'000'000;
+// What is summarised anew by itself is not worth a call.
+constexpr std::int64_t kSummarizeAfter = 20'000;
+constexpr std::chrono::seconds kTickInterval{1};
+
+std::string Numbers(const std::vector<std::uint64_t>& xids) {
+  std::string list = "{";
+  for (std::size_t i = 0; i < xids.size(); ++i)
+    fmt::format_to(std::back_inserter(list), "{}{}", i ? "," : "", xids[i]);
+  return list + "}";
+}
+
+std::string Lanes(std::span<const Lane> lanes) {
+  return fmt::format("{{{}}}", fmt::join(lanes, ","));
+}
+
+// Array literals quote with backslashes.
+std::string Texts(std::span<const std::string> texts) {
+  std::string list = "{";
+  for (const std::string& text : texts) {
+    if (list.size() > 1) list.push_back(',');
+    list.push_back('"');
+    for (const char c : text) {
+      if (c == '"' || c == '\\') list.push_back('\\');
+      list.push_back(c);
+    }
+    list.push_back('"');
+  }
+  return list + "}";
+}
+
+std::string Quoted(PGconn* connection, const std::string& text) {
+  char* const quoted = PQescapeLiteral(connection, text.c_str(), text.size());
+  if (quoted == nullptr) return "''";  // not UTF-8: matches nothing, and cannot be in the table either
+  std::string copy(quoted);
+  PQfreemem(quoted);
+  return copy;
+}
+
+std::int64_t NumberAt(const PgResult& result, int column) {
+  return IntAt(result, 0, column);
+}
+
+// Stops a statement whose rest is not wanted, and takes what it still sends.
+void Cancel(PGconn* connection) {
+  if (PGcancel* const cancel = PQgetCancel(connection)) {
+    std::array<char, 256> ignored{};
+    PQcancel(cancel, ignored.data(), ignored.size());
+    PQfreeCancel(cancel);
+  }
+}
+
+void DrainResults(PGconn* connection) {
+  while (PGresult* raw = PQgetResult(connection)) {
+    const PgResult result(raw);
+    if (PQresultStatus(raw) != PGRES_COPY_OUT) continue;
+    char* row = nullptr;
+    while (PQgetCopyData(connection, &row, 0) > 0) PQfreemem(row);
+  }
+}
+
+}  // namespace
+
+struct WindowReader::Window {
+  Snapshot from;
+  Snapshot to;
+  std::int64_t seq = 0;  // done up to here
+  bool begun = false;    // `to` was given, not chosen
+
+  std::string Conditions() const {
+    return fmt::format("pg_visible_in_snapshot(o.xid, '{}') and not pg_visible_in_snapshot(o.xid, '{}')", to.Server(),
+                       from.Server());
+  }
+  Position At(std::int64_t done) const { return {.cursor = from.Text(), .window = to.Text(), .seq = done}; }
+};
+
+Status WindowReader::Prepare() {
+  // The plans must not depend on statistics: a fresh partition has none, and a sequential scan of the log would be a
+  // catastrophe where an index is at hand. An open window must be durable, whatever the role's default is.
+  SEALANE_RETURN_IF_ERROR(Execute(connection_,
+                                  "select set_config('synchronous_commit', 'on', false), "
+                                  "set_config('enable_seqscan', 'off', false), "
+                                  "set_config('plan_cache_mode', 'force_generic_plan', false), "
+                                  "set_config('max_parallel_workers_per_gather', '0', false), "
+                                  "set_config('jit', 'off', false)"));
+  const std::string sql = fmt::format(
+      "select {columns} from {schema}.outbox o "
+      "where o.xid >= $1::xid8 and o.xid < $2::xid8 and o.lane = any ($3::smallint[]) "
+      "and pg_visible_in_snapshot(o.xid, $4::pg_snapshot) and not pg_visible_in_snapshot(o.xid, $5::pg_snapshot) "
+      "and ($6::text[] is null or o.tenant = any ($6::text[])) and ($7::text[] is null or o.tenant <> all "
+      "($7::text[]))",
+      fmt::arg("columns", LogColumns("o")), fmt::arg("schema", schema_));
+  const PgResult result(PQprepare(connection_, "sealane_window", sql.c_str(), 7, nullptr));
+  return CheckResult(connection_, result.get());
+}
+
+// ---- looking ------------------------------------------------------------------------------------
+
+Result<Horizon> WindowReader::Look() {
+  // The numbers are read after the statement's snapshot was taken: what the snapshot sees has a seq up to last_value
+  // and a commit record before the insert position. The look before this one read last_value before this snapshot:
+  // the low.
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult result,
+      Execute(connection_,
+              fmt::format("select last_value - case when is_called then 0 else 1 end, pg_current_snapshot(), "
+                          "pg_current_wal_insert_lsn() <= pg_current_wal_flush_lsn(), "
+                          "(extract(epoch from clock_timestamp()) * 1000000)::int8 from {}.outbox_seq_seq",
+                          schema_)));
+  SEALANE_ASSIGN_OR_RETURN(Snapshot snapshot, Snapshot::Parse(TextAt(result, 0, 1)));
+  snapshot.high = NumberAt(result, 0);
+  snapshot.low = std::min(last_high_, snapshot.high);
+  last_high_ = snapshot.high;
+  if (snapshot.low == 0 && snapshot.high > 0 && last_snapshot_.empty()) {
+    last_snapshot_ = TextAt(result, 0, 1);
+    return Look();  // the first look has no lower bound; the second has
+  }
+  const bool news = last_snapshot_ != TextAt(result, 0, 1);
+  last_snapshot_ = TextAt(result, 0, 1);
+  if (news && TextAt(result, 0, 2) == "f") SEALANE_RETURN_IF_ERROR(Settle(snapshot));
+  return Horizon{.cursor = snapshot.Text(), .seq_high = snapshot.high, .at = TimeAt(result, 0, 3)};
+}
+
+// The snapshot may see commits that are not on disk yet (synchronous_commit = off). A commit of our own that waits
+// for the disk takes everything before it along.
+Status WindowReader::Settle(const Snapshot& snapshot) {
+  const BootTime now = SystemClock::Instance().SinceBoot();
+  if (now - ticked_at_ >= kTickInterval && snapshot.high != ticked_high_) {
+    ticked_at_ = now;
+    ticked_high_ = snapshot.high;
+    return WriteTick(snapshot);
+  }
+  SEALANE_RETURN_IF_ERROR(Execute(connection_, "select pg_logical_emit_message(true, 'sealane.barrier', '')"));
+  return Ok();
+}
+
+Status WindowReader::WriteTick(const Snapshot& snapshot) {
+  const std::array<TextParameter, 2> parameters = {std::to_string(snapshot.high), snapshot.Server()};
+  SEALANE_RETURN_IF_ERROR(
+      Execute(connection_,
+              fmt::format("insert into {}.tick (seq_high, snapshot) values ($1::int8, $2::pg_snapshot)", schema_),
+              parameters));
+  return Ok();
+}
+
+// ---- reading ------------------------------------------------------------------------------------
+
+std::string WindowReader::TenantCondition(const ReadRequest& request) const {
+  if (request.tenants.empty()) return {};
+  return fmt::format(" and o.tenant {} ({}::text[])", request.all_but ? "<> all" : "= any",
+                     Quoted(connection_, Texts(request.tenants)));
+}
+
+std::string WindowReader::LaneCondition(const ReadRequest& request) {
+  return fmt::format(" and o.lane = any ('{}'::smallint[])", Lanes(request.lanes));
+}
+
+Result<Page> WindowReader::Read(const ReadRequest& request) {
+  Window window;
+  SEALANE_ASSIGN_OR_RETURN(window.from, Snapshot::Parse(request.from->cursor));
+  window.begun = !request.from->window.empty();
+  window.seq = request.from->seq;
+  SEALANE_ASSIGN_OR_RETURN(window.to, Snapshot::Parse(window.begun ? request.from->window : request.horizon->cursor));
+
+  // A window that was begun goes on by seq. Otherwise the numbers drawn since tell how large it can be, apart from
+  // transactions that were open for long; should those not fit, it is read by seq after all.
+  const std::int64_t news = window.to.high - window.from.high;
+  if (!window.begun && news <= static_cast<std::int64_t>(request.entries_max)) {
+    LogRows rows;
+    Fit fit = Fit::kWhole;
+    if (news <= kSelectMax) {
+      SEALANE_ASSIGN_OR_RETURN(fit, Select(window, request, rows));
+    } else {
+      const Stretch stretch = StretchOf(window.from, window.to);
+      const std::string old =
+          stretch.old.empty() ? "" : fmt::format(" or o.xid = any ('{}'::xid8[])", Numbers(stretch.old));
+      SEALANE_ASSIGN_OR_RETURN(fit, CopyOut(fmt::format("((o.xid >= '{}'::xid8 and o.xid < '{}'::xid8){}) and {}",
+                                                        stretch.first, stretch.end, old, window.Conditions()),
+                                            request, rows));
+    }
+    if (fit == Fit::kWhole) {
+      Page page = std::move(rows).Finish();
+      page.next = Position{.cursor = window.to.Text()};
+      page.caught_up = window.to.Text() == request.horizon->cursor;
+      return page;
+    }
+  }
+  return ReadStretch(window, request);
+}
+
+Result<WindowReader::Fit> WindowReader::Select(const Window& window, const ReadRequest& request, LogRows& rows) {
+  const Stretch stretch = StretchOf(window.from, window.to);
+  const std::string lanes = Lanes(request.lanes);
+  const std::string to = window.to.Server();
+  const std::string from = window.from.Server();
+  const std::string tenants = Texts(request.tenants);
+  const char* const include = request.tenants.empty() || request.all_but ? nullptr : tenants.c_str();
+  const char* const exclude = request.tenants.empty() || !request.all_but ? nullptr : tenants.c_str();
+
+  std::vector<std::pair<std::string, std::string>> ranges;
+  if (stretch.first < stretch.end) ranges.emplace_back(std::to_string(stretch.first), std::to_string(stretch.end));
+  for (const std::uint64_t xid : stretch.old) ranges.emplace_back(std::to_string(xid), std::to_string(xid + 1));
+
+  for (const auto& [first, end] : ranges) {
+    const std::array<const char*, 7> values = {first.c_str(), end.c_str(), lanes.c_str(), to.c_str(),
+                                               from.c_str(),  include,     exclude};
+    if (PQsendQueryPrepared(connection_, "sealane_window", 7, values.data(), nullptr, nullptr, 1) == 0) {
+      return CheckResult(connection_, nullptr).error();
+    }
+    PQsetSingleRowMode(connection_);
+    while (PGresult* raw = PQgetResult(connection_)) {
+      const PgResult result(raw);
+      const bool is_row = PQresultStatus(raw) == PGRES_SINGLE_TUPLE;
+      Status good = is_row ? rows.Copy(raw, 0, 0) : CheckResult(connection_, raw);
+      const bool too_large = good && rows.bytes() > request.bytes_max && rows.size() > 1;
+      if (good && !too_large) continue;
+      if (too_large) Cancel(connection_);
+      DrainResults(connection_);
+      if (!good) return std::move(good).error();
+      return Fit::kTooLarge;
+    }
+  }
+  return Fit::kWhole;
+}
+
+Result<WindowReader::Fit> WindowReader::CopyOut(const std::string& conditions, const ReadRequest& request,
+                                                LogRows& rows) {
+  const std::string sql =
+      fmt::format("copy (select {} from {}.outbox o where {}{}{}) to stdout (format binary)", LogColumns("o"),
+                  schema_, conditions, LaneCondition(request), TenantCondition(request));
+  if (PQsendQuery(connection_, sql.c_str()) == 0) return CheckResult(connection_, nullptr).error();
+  const PgResult begun(PQgetResult(connection_));
+  if (PQresultStatus(begun.get()) != PGRES_COPY_OUT) {
+    Status failed = CheckResult(connection_, begun.get());
+    DrainResults(connection_);
+    return failed ? Error(ErrorKind::kCorrupt, "bad_row", "the server did not begin to copy")
+                  : std::move(failed).error();
+  }
+  char* row = nullptr;
+  int size = 0;
+  while ((size = PQgetCopyData(connection_, &row, 0)) > 0) {
+    if (Status taken = rows.TakeCopied(row, static_cast<std::size_t>(size)); !taken) {
+      Cancel(connection_);
+      DrainResults(connection_);
+      return std::move(taken).error();
+    }
+    if (rows.bytes() > request.bytes_max && rows.size() > 1) {
+      Cancel(connection_);
+      DrainResults(connection_);
+      return Fit::kTooLarge;
+    }
+  }
+  while (PGresult* raw = PQgetResult(connection_)) {
+    const PgResult result(raw);
+    if (Status done = CheckResult(connection_, raw); !done) {
+      DrainResults(connection_);
+      return std::move(done).error();
+    }
+  }
+  return Fit::kWhole;
+}
+
+// ---- large windows ------------------------------------------------------------------------------
+
+Status WindowReader::Summarize(std::int64_t seq_high) {
+  if (seq_high - summarized_high_ < kSummarizeAfter) return Ok();
+  summarized_high_ = seq_high;
+  // May read as much as was written since the last time, so it is not bound by the timeout of small statements.
+  SEALANE_RETURN_IF_ERROR(Execute(connection_, "begin"));
+  Status done = [&]() -> Status {
+    SEALANE_RETURN_IF_ERROR(Execute(connection_, "set local statement_timeout = 0"));
+    SEALANE_RETURN_IF_ERROR(Execute(connection_, fmt::format("select {}.summarize_log()", schema_)));
+    return Ok();
+  }();
+  if (!done)
+    LogWarning("block ranges were not summarised: a backlog takes longer", {{"error", done.error().ToString()}});
+  SEALANE_RETURN_IF_ERROR(Execute(connection_, done ? "commit" : "rollback"));
+  return Ok();
+}
+
+void WindowReader::Adapt(std::size_t rows, std::size_t bytes, const ReadRequest& request) {
+  const double by_rows =
+      static_cast<double>(request.entries_max) / static_cast<double>(std::max<std::size_t>(rows, 1));
+  const double by_bytes =
+      0.7 * static_cast<double>(request.bytes_max) / static_cast<double>(std::max<std::size_t>(bytes, 1));
+  const double grown = static_cast<double>(width_) * std::clamp(std::min(by_rows, by_bytes), 0.25, 4.0);
+  width_ = std::clamp(static_cast<std::int64_t>(grown), std::int64_t{1}, kWidthMax);
+}
+
+// Rows with numbers below the window's lower bound: of transactions that were open at its beginning and are done now.
+// Few of them are read at once; many of them by stretches, beginning with the lowest.
+Result<std::optional<Page>> WindowReader::ReadOldOnes(const Window& window, const ReadRequest& request,
+                                                      std::int64_t& from_seq) {
+  std::vector<std::uint64_t> old;
+  std::set_difference(window.from.running.begin(), window.from.running.end(), window.to.running.begin(),
+                      window.to.running.end(), std::back_inserter(old));
+  if (old.empty()) {
+    from_seq = window.from.low;
+    return std::optional<Page>();
+  }
+  const std::string conditions = fmt::format("o.xid = any ('{}'::xid8[]) and o.seq > {} and o.seq <= {}",
+                                             Numbers(old), window.seq, window.from.low);
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult found,
+      Execute(connection_,
+              fmt::format("select count(*), coalesce(min(o.seq), 0), coalesce(sum(o.payload_size), 0)::int8 "
+                          "from {}.outbox o where {}{}{}",
+                          schema_, conditions, LaneCondition(request), TenantCondition(request))));
+  const std::int64_t count = NumberAt(found, 0);
+  if (count == 0) {
+    from_seq = window.from.low;
+    return std::optional<Page>();
+  }
+  if (count <= static_cast<std::int64_t>(request.entries_max)) {
+    LogRows rows;
+    SEALANE_ASSIGN_OR_RETURN(const Fit fit, CopyOut(conditions, request, rows));
+    if (fit == Fit::kWhole) {
+      Page page = std::move(rows).Finish();
+      page.next = window.At(window.from.low);
+      return std::optional<Page>(std::move(page));
+    }
+  }
+  from_seq = NumberAt(found, 1) - 1;
+  return std::optional<Page>();
+}
+
+Result<Page> WindowReader::ReadStretch(const Window& window, const ReadRequest& request) {
+  SEALANE_RETURN_IF_ERROR(Summarize(window.to.high));
+  std::int64_t from_seq = window.seq;
+  if (from_seq < window.from.low) {
+    SEALANE_ASSIGN_OR_RETURN(std::optional<Page> page, ReadOldOnes(window, request, from_seq));
+    if (page) return std::move(*page);
+  }
+  if (width_ == 0) width_ = static_cast<std::int64_t>(request.entries_max);
+  while (true) {
+    // Never across the lower bound, so that a position on either side of it means the same to everybody.
+    const std::int64_t bound = from_seq < window.from.low ? window.from.low : window.to.high;
+    const std::int64_t to_seq = std::min(from_seq + width_, bound);
+    LogRows rows;
+    SEALANE_ASSIGN_OR_RETURN(const Fit fit, CopyOut(fmt::format("o.seq > {} and o.seq <= {} and {}", from_seq, to_seq,
+                                                                window.Conditions()),
+                                                    request, rows));
+    if (fit == Fit::kTooLarge) {
+      width_ = std::max<std::int64_t>(width_ / 4, 1);
+      continue;
+    }
+    Adapt(rows.size(), rows.bytes(), request);
+    Page page = std::move(rows).Finish();
+    if (to_seq >= window.to.high) {
+      page.next = Position{.cursor = window.to.Text()};
+      page.caught_up = window.to.Text() == request.horizon->cursor;
+    } else {
+      page.next = window.At(to_seq);
+    }
+    return page;
+  }
+}
+
+}  // namespace sealane::postgres

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <libpq-fe.h>
+
+#include "sealane/clock.hpp"
+
+#include "outbox/outbox_log.hpp"
+#include "postgres/log_rows.hpp"
+#include "postgres/snapshot.hpp"
+
+namespace sealane::postgres {
+
+/// Reads what was committed between two snapshots.
+///
+/// A window is "visible in `to`, not in `from`", in the order of seq. By the rule of decision 0002 that order never
+/// inverts two events of one key, also across windows, and no row is left out, however long its transaction was open.
+///
+/// A small window is one look into the index by transaction number. A large one (after an outage, or of a huge
+/// transaction) is read in stretches of seq, found through block ranges, each sized so that its page stays within its
+/// bytes. Nothing is held open between two pages.
+class WindowReader {
+ public:
+  WindowReader(PGconn* connection, std::string quoted_schema)
+      : connection_(connection), schema_(std::move(quoted_schema)) {}
+
+  /// Before anything else, once per connection.
+  Status Prepare();
+  Result<Horizon> Look();
+  Result<Page> Read(const ReadRequest& request);
+
+ private:
+  struct Window;
+  enum class Fit : std::uint8_t { kWhole, kTooLarge };
+
+  Status Settle(const Snapshot& snapshot);
+  Status WriteTick(const Snapshot& snapshot);
+  Result<Fit> Select(const Window& window, const ReadRequest& request, LogRows& rows);
+  Result<Fit> CopyOut(const std::string& conditions, const ReadRequest& request, LogRows& rows);
+  Result<Page> ReadStretch(const Window& window, const ReadRequest& request);
+  Result<std::optional<Page>> ReadOldOnes(const Window& window, const ReadRequest& request, std::int64_t& from_seq);
+  Status Summarize(std::int64_t seq_high);
+  std::string TenantCondition(const ReadRequest& request) const;
+  static std::string LaneCondition(const ReadRequest& request);
+  void Adapt(std::size_t rows, std::size_t bytes, const ReadRequest& request);
+
+  PGconn* connection_;
+  std::string schema_;
+  std::string last_snapshot_;   // of the last Look(), as the server wrote it
+  std::int64_t last_high_ = 0;  // seen before the snapshot that is taken next
+  BootTime ticked_at_{0};
+  std::int64_t ticked_high_ = -1;
+  std::int64_t summarized_high_ = 0;
+  std::int64_t width_ = 0;  // of a stretch, in numbers
+};
+
+}  // namespace sealane::postgres

@@ -1,0 +1,295 @@
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ops/operator_action.hpp"
+#include "sqlite/migrated_connection.hpp"
+#include "sqlite/sqlite_store.hpp"
+#include "sqlite/statement.hpp"
+#include "sqlite/write_transaction.hpp"
+
+namespace sealane::sqlite {
+namespace {
+
+/// Conditions on sealane_parked p. Values are bound, never part of the text.
+class Conditions {
+ public:
+  void Add(std::string_view condition, std::string value) {
+    AddFixed(condition);
+    values_.push_back(std::move(value));
+  }
+  void AddIf(std::string_view condition, const std::optional<std::string>& value) {
+    if (value) Add(condition, *value);
+  }
+  void AddFixed(std::string_view condition) { sql_ += fmt::format(" AND {}", condition); }
+
+  const std::string& sql() const { return sql_; }
+  void BindTo(Statement& statement) const {
+    for (const std::string& value : values_) statement.Bind(value);
+  }
+
+ private:
+  std::string sql_;
+  std::vector<std::string> values_;
+};
+
+Conditions ConditionsOf(const DeadLetterFilter& filter) {
+  Conditions conditions;
+  conditions.AddIf("p.route = ?", filter.route);
+  conditions.AddIf("p.tenant = ?", filter.tenant);
+  conditions.AddIf("p.topic = ?", filter.topic);
+  conditions.AddIf("p.key = ?", filter.key);
+  conditions.AddIf("p.error_code = ?", filter.error_code);
+  if (filter.state) {
+    conditions.Add("p.state = ?", std::string(ToString(*filter.state)));
+  } else {
+    conditions.AddFixed("p.state IN ('FAILED', 'DEAD')");
+  }
+  return conditions;
+}
+
+Conditions ConditionsOf(const EventId& id, const std::optional<std::string>& route) {
+  Conditions conditions;
+  conditions.Add("p.event_id = ?", id.ToString());
+  conditions.AddIf("p.route = ?", route);
+  return conditions;
+}
+
+/// What an operator can do to a parked event: which states allow it, and what it writes.
+struct Change {
+  std::string_view action;
+  std::string_view applies_to;
+  std::string set;
+};
+const Change& RetryChange() {
+  static const Change change{
+      "dead.retry", "p.state IN ('FAILED', 'DEAD')",
+      fmt::format("state = 'FAILED', attempts = 0, next_attempt_at = {}, skipped = 0", kNowSql)};
+  return change;
+}
+const Change& DiscardChange() {
+  static const Change change{"dead.discard", "p.state <> 'DISCARDED'", "state = 'DISCARDED', next_attempt_at = NULL"};
+  return change;
+}
+const Change& SkipChange() {
+  static const Change change{"dead.skip", "p.state = 'DEAD' AND p.skipped = 0", "skipped = 1"};
+  return change;
+}
+
+Result<DeadLetter> ReadLetter(const Statement& statement) {
+  RowReader row(statement);
+  DeadLetter letter;
+  letter.route = row.Text();
+  letter.seq = row.Int();
+  const std::string id = row.Text();
+  const auto parsed = EventId::Parse(id);
+  letter.unit = row.Text();
+  letter.tenant = row.Text();
+  letter.topic = row.Text();
+  letter.key = row.Text();
+  letter.type = row.Text();
+  const auto state = ParseParkedState(row.Text());
+  if (!parsed || !state) {
+    return Error(ErrorKind::kCorrupt, "store_corrupt",
+                 fmt::format("seq {} is set aside with an id or a state that is none", letter.seq))
+        .WithHint("look at the row in sealane_parked");
+  }
+  letter.id = *parsed;
+  letter.state = *state;
+  letter.skipped = row.Int() != 0;
+  letter.attempts = static_cast<std::int32_t>(row.Int());
+  letter.next_attempt_at = row.OptionalTime();
+  letter.first_failed_at = row.OptionalTime();
+  letter.last_failed_at = row.OptionalTime();
+  letter.error_code = row.Text();
+  letter.error_message = row.Text();
+  letter.followers = row.Int();
+  return letter;
+}
+
+class SqliteDeadLetters final : public DeadLetters {
+ public:
+  explicit SqliteDeadLetters(Connection connection) : connection_(std::move(connection)) {}
+
+  Result<std::vector<DeadLetter>> List(const DeadLetterFilter& filter) override {
+    return Select(ConditionsOf(filter), std::clamp<std::size_t>(filter.limit, 1, kDeadLettersMax));
+  }
+  Result<std::vector<DeadLetter>> Find(const EventId& id) override {
+    return Select(ConditionsOf(id, std::nullopt), kDeadLettersMax);
+  }
+
+  Result<std::int64_t> Retry(const DeadLetterFilter& which, const OperatorAction& why) override {
+    return Apply(RetryChange(), ConditionsOf(which), std::clamp<std::size_t>(which.limit, 1, kDeadLettersMax), why);
+  }
+  Result<std::int64_t> Retry(const EventId& id, std::optional<std::string> route,
+                             const OperatorAction& why) override {
+    return Apply(RetryChange(), ConditionsOf(id, route), kDeadLettersMax, why);
+  }
+  Result<std::int64_t> Discard(const EventId& id, std::optional<std::string> route,
+                               const OperatorAction& why) override {
+    return Apply(DiscardChange(), ConditionsOf(id, route), kDeadLettersMax, why);
+  }
+  Result<std::int64_t> Skip(const EventId& id, std::optional<std::string> route, const OperatorAction& why) override {
+    return Apply(SkipChange(), ConditionsOf(id, route), kDeadLettersMax, why);
+  }
+
+  Result<std::vector<TenantRule>> Tenants(const std::string& route) override;
+  Status SetTenant(const std::string& route, const TenantRule& rule, const OperatorAction& why) override;
+  Status SetPaused(const std::string& route, bool paused, const OperatorAction& why) override;
+  Result<std::vector<AuditRecord>> Audit(std::size_t limit) override;
+
+ private:
+  Result<std::vector<DeadLetter>> Select(const Conditions& conditions, std::size_t limit);
+  Result<std::int64_t> Apply(const Change& change, const Conditions& conditions, std::size_t limit,
+                             const OperatorAction& why);
+  Status Record(std::string_view action, std::string_view target, const OperatorAction& why);
+  Status RequireRoute(const std::string& route);
+
+  Connection connection_;
+};
+
+Result<std::vector<DeadLetter>> SqliteDeadLetters::Select(const Conditions& conditions, std::size_t limit) {
+  // Nobody waits behind an event that was given up or skipped.
+  const std::string sql = fmt::format(
+      "SELECT p.route, p.seq, p.event_id, p.unit, p.tenant, p.topic, p.key,"
+      " (SELECT o.type FROM sealane_outbox o WHERE o.seq = p.seq), p.state, p.skipped, p.attempts, p.next_attempt_at,"
+      " p.first_failed_at, p.last_failed_at, p.error_code, p.error_message,"
+      " CASE WHEN p.state = 'DISCARDED' OR p.skipped THEN 0 ELSE"
+      " (SELECT count(*) FROM sealane_parked f WHERE f.route = p.route AND f.unit = p.unit AND f.seq > p.seq"
+      " AND f.state <> 'DISCARDED' AND f.skipped = 0) END"
+      " FROM sealane_parked p WHERE 1{} ORDER BY p.first_failed_at IS NULL, p.first_failed_at, p.seq, p.route LIMIT "
+      "?",
+      conditions.sql());
+  SEALANE_ASSIGN_OR_RETURN(Statement select, Statement::Prepare(connection_.get(), sql));
+  conditions.BindTo(select);
+  select.Bind(static_cast<std::int64_t>(limit));
+  std::vector<DeadLetter> letters;
+  while (true) {
+    SEALANE_ASSIGN_OR_RETURN(const bool found, select.Step());
+    if (!found) return letters;
+    SEALANE_ASSIGN_OR_RETURN(DeadLetter letter, ReadLetter(select));
+    letters.push_back(std::move(letter));
+  }
+}
+
+Result<std::int64_t> SqliteDeadLetters::Apply(const Change& change, const Conditions& conditions, std::size_t limit,
+                                              const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
+  Conditions allowed = conditions;
+  allowed.AddFixed(change.applies_to);
+  SEALANE_ASSIGN_OR_RETURN(const std::vector<DeadLetter> letters, Select(allowed, limit));
+  SEALANE_ASSIGN_OR_RETURN(
+      Statement update,
+      Statement::Prepare(connection_.get(),
+                         fmt::format("UPDATE sealane_parked SET {} WHERE route = ? AND seq = ?", change.set)));
+  for (const DeadLetter& letter : letters) {
+    update.Bind(letter.route).Bind(letter.seq);
+    SEALANE_RETURN_IF_ERROR(update.Run());
+    SEALANE_RETURN_IF_ERROR(Record(change.action, AuditTarget(letter.id.ToString(), letter.route), why));
+  }
+  SEALANE_RETURN_IF_ERROR(transaction.Commit());
+  return static_cast<std::int64_t>(letters.size());
+}
+
+Status SqliteDeadLetters::Record(std::string_view action, std::string_view target, const OperatorAction& why) {
+  SEALANE_ASSIGN_OR_RETURN(Statement insert,
+                           Statement::Prepare(connection_.get(),
+                                              "INSERT INTO sealane_audit (actor, action, target, reason)"
+                                              " VALUES (?, ?, ?, ?)"));
+  insert.Bind(why.actor).Bind(action).Bind(target).Bind(why.reason);
+  return insert.Run();
+}
+
+Status SqliteDeadLetters::RequireRoute(const std::string& route) {
+  SEALANE_ASSIGN_OR_RETURN(Statement select,
+                           Statement::Prepare(connection_.get(), "SELECT 1 FROM sealane_route WHERE name = ?"));
+  select.Bind(route);
+  SEALANE_ASSIGN_OR_RETURN(const bool found, select.Step());
+  if (found) return Ok();
+  return UnknownRoute(route);
+}
+
+Result<std::vector<TenantRule>> SqliteDeadLetters::Tenants(const std::string& route) {
+  SEALANE_ASSIGN_OR_RETURN(Statement select,
+                           Statement::Prepare(connection_.get(),
+                                              "SELECT tenant, paused, rate_max, weight FROM sealane_tenant_rule"
+                                              " WHERE route = ? ORDER BY tenant"));
+  select.Bind(route);
+  std::vector<TenantRule> rules;
+  while (true) {
+    SEALANE_ASSIGN_OR_RETURN(const bool found, select.Step());
+    if (!found) return rules;
+    RowReader row(select);
+    TenantRule& rule = rules.emplace_back();
+    rule.tenant = row.Text();
+    rule.paused = row.Int() != 0;
+    rule.rate_max = row.Int();
+    rule.weight = static_cast<std::int32_t>(row.Int());
+  }
+}
+
+Status SqliteDeadLetters::SetTenant(const std::string& route, const TenantRule& rule, const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  SEALANE_RETURN_IF_ERROR(CheckRule(rule));
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
+  SEALANE_RETURN_IF_ERROR(RequireRoute(route));
+  SEALANE_ASSIGN_OR_RETURN(const std::vector<TenantRule> rules, Tenants(route));
+  const auto before = std::ranges::find(rules, rule.tenant, &TenantRule::tenant);
+  SEALANE_ASSIGN_OR_RETURN(
+      Statement upsert,
+      Statement::Prepare(connection_.get(),
+                         "INSERT INTO sealane_tenant_rule (route, tenant, paused, rate_max, weight)"
+                         " VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET paused = excluded.paused,"
+                         " rate_max = excluded.rate_max, weight = excluded.weight"));
+  upsert.Bind(route).Bind(rule.tenant).Bind(std::int64_t{rule.paused}).Bind(rule.rate_max);
+  upsert.Bind(std::int64_t{rule.weight});
+  SEALANE_RETURN_IF_ERROR(upsert.Run());
+  const std::string_view action = AuditAction(before == rules.end() ? TenantRule{} : *before, rule);
+  SEALANE_RETURN_IF_ERROR(Record(action, AuditTarget(rule.tenant, route), why));
+  return transaction.Commit();
+}
+
+Status SqliteDeadLetters::SetPaused(const std::string& route, bool paused, const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
+  SEALANE_RETURN_IF_ERROR(RequireRoute(route));
+  SEALANE_ASSIGN_OR_RETURN(
+      Statement update, Statement::Prepare(connection_.get(), "UPDATE sealane_route SET paused = ? WHERE name = ?"));
+  update.Bind(std::int64_t{paused}).Bind(route);
+  SEALANE_RETURN_IF_ERROR(update.Run());
+  SEALANE_RETURN_IF_ERROR(Record(paused ? "route.pause" : "route.resume", route, why));
+  return transaction.Commit();
+}
+
+Result<std::vector<AuditRecord>> SqliteDeadLetters::Audit(std::size_t limit) {
+  SEALANE_ASSIGN_OR_RETURN(Statement select,
+                           Statement::Prepare(connection_.get(),
+                                              "SELECT id, at, actor, action, target, reason FROM sealane_audit"
+                                              " ORDER BY id DESC LIMIT ?"));
+  select.Bind(static_cast<std::int64_t>(std::min(limit, kDeadLettersMax)));
+  std::vector<AuditRecord> records;
+  while (true) {
+    SEALANE_ASSIGN_OR_RETURN(const bool found, select.Step());
+    if (!found) return records;
+    RowReader row(select);
+    AuditRecord& record = records.emplace_back();
+    record.id = row.Int();
+    record.at = row.Time();
+    record.actor = row.Text();
+    record.action = row.Text();
+    record.target = row.Text();
+    record.reason = row.Text();
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DeadLetters>> OpenDeadLetters(const Options& options) {
+  SEALANE_ASSIGN_OR_RETURN(Connection connection, OpenMigrated(options));
+  return std::unique_ptr<DeadLetters>(std::make_unique<SqliteDeadLetters>(std::move(connection)));
+}
+
+}  // namespace sealane::sqlite

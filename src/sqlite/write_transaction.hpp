@@ -1,0 +1,29 @@
+#pragma once
+
+#include <sqlite3.h>
+
+#include "sealane/result.hpp"
+
+namespace sealane::sqlite {
+
+/// A short transaction of our own that writes. Holds the file's one write lock from Begin() on, so it must not wait
+/// for anything. Destroying it unfinished rolls back.
+class WriteTransaction {
+ public:
+  /// Waits for other writers at most as long as the connection's busy timeout: `store_busy` (kConflict).
+  static Result<WriteTransaction> Begin(sqlite3* connection);
+
+  WriteTransaction(WriteTransaction&& other) noexcept;
+  WriteTransaction& operator=(WriteTransaction&&) = delete;
+  ~WriteTransaction();
+
+  /// kInDoubt (`commit_in_doubt`) when only the wait for the disk failed.
+  Status Commit();
+
+ private:
+  explicit WriteTransaction(sqlite3* connection) : connection_(connection) {}
+
+  sqlite3* connection_;  // null when there is nothing to roll back
+};
+
+}  // namespace sealane::sqlite

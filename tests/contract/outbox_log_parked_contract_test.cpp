@@ -1,0 +1,342 @@
+// What every outbox promises about events that were set aside, and what people see of an event's life: a failing
+// event holds back its followers and nobody else, is tried again when its time has come, and is never lost.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/log_fixture.hpp"
+#include "support/sample_events.hpp"
+#include "support/store_fixture.hpp"
+
+namespace sealane {
+namespace {
+
+using namespace sealane::testing;
+using namespace std::chrono_literals;
+using enum ParkedState;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+
+class OutboxLogParkedContract : public ::testing::TestWithParam<std::string> {
+ protected:
+  LogFixture& fixture() { return *fixture_; }
+  OutboxLog& log() { return *log_; }
+  DeadLetters& operators() { return *operators_; }
+
+  void Append(const std::vector<NewEntry>& entries) { AppendAndCommit(*store_, entries); }
+  ReadOut ReadFrom(const Position& from) { return ReadToEnd(*log_, {.lanes = LanesOf(grants_), .from = from}); }
+  /// Appends, takes every lane and reads what was appended.
+  std::vector<ReadEvent> AppendAndRead(const std::vector<NewEntry>& entries) {
+    Append(entries);
+    if (grants_.empty()) grants_ = TakeAll(*log_);
+    std::vector<ReadEvent> events = ReadFrom(grants_.front().positions.main).events;
+    EXPECT_EQ(events.size(), entries.size());
+    events.resize(entries.size());
+    return events;
+  }
+  const std::vector<LaneGrant>& grants() const { return grants_; }
+
+  void Settle(std::vector<ParkChange> park, std::vector<Unpark> unpark = {}) {
+    const SettleRequest request{.progress = {}, .park = std::move(park), .unpark = std::move(unpark)};
+    EXPECT_THAT(ValueOrThrow(log_->Settle(request)).fenced, IsEmpty());
+  }
+  ParkChange Park(const ReadEvent& event, ParkedState state) const { return ParkOf(grants_, event, state); }
+  ParkChange Failure(const ReadEvent& event, ParkedState state, int attempts = 1) const {
+    return FailureOf(grants_, event, state, attempts, "broker_refused");
+  }
+  Unpark Published(const ReadEvent& event) const { return {LeaseFor(grants_, event.entry), event.entry.seq}; }
+
+  std::vector<std::string> Blocked() { return NamesOf(ValueOrThrow(log_->BlockedUnits(LeasesOf(grants_)))); }
+  std::vector<std::string> Due(std::size_t limit = 100) {
+    return NamesOf(ValueOrThrow(log_->DueUnits(LeasesOf(grants_), limit)));
+  }
+  /// The seqs that come next in the unit of the event.
+  std::vector<std::int64_t> NextIn(const ReadEvent& event, std::size_t limit = 100) {
+    std::vector<ParkedEntry> entries;
+    const Page page =
+        ValueOrThrow(log_->ReadParked({LeaseFor(grants_, event.entry), event.envelope.key}, limit, entries));
+    EXPECT_EQ(page.entries.size(), entries.size());
+    std::vector<std::int64_t> seqs;
+    for (const ParkedEntry& entry : entries) {
+      seqs.push_back(page.entries.at(entry.entry).seq);
+      EXPECT_EQ(page.entries.at(entry.entry).event.key, event.envelope.key);
+    }
+    return seqs;
+  }
+  RouteStatus StatusOf(const EventId& id) {
+    const auto found = ValueOrThrow(store_->FindMessage(id));
+    if (found && found->routes.size() == 1) return found->routes.front();
+    ADD_FAILURE() << "no status";
+    return {};
+  }
+  RouteStatus StatusOf(const NewEntry& entry) { return StatusOf(entry.envelope.id); }
+  DeliveryState StateOf(const ReadEvent& event) { return StatusOf(event.envelope.id).state; }
+
+ private:
+  static std::vector<std::string> NamesOf(const std::vector<DueUnit>& units) {
+    std::vector<std::string> names;
+    for (const DueUnit& unit : units) names.push_back(unit.unit);
+    return names;
+  }
+
+  std::unique_ptr<LogFixture> fixture_ = MakeLogFixture(GetParam());
+  std::unique_ptr<OutboxStore> store_ = fixture_->OpenStore();
+  std::unique_ptr<OutboxLog> log_ = fixture_->OpenLog("relay-1");
+  std::unique_ptr<DeadLetters> operators_ = fixture_->OpenDeadLetters();
+  std::vector<LaneGrant> grants_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Store, OutboxLogParkedContract, ::testing::ValuesIn(LogStores()),
+                         [](const auto& test) { return test.param; });
+
+TEST_P(OutboxLogParkedContract, NothingIsSetAsideAtFirst) {
+  const auto events = AppendAndRead({SampleEntry("a")});
+  EXPECT_THAT(Blocked(), IsEmpty());
+  EXPECT_THAT(Due(), IsEmpty());
+  EXPECT_THAT(NextIn(events[0]), IsEmpty());
+}
+
+TEST_P(OutboxLogParkedContract, AFailedEventHoldsBackItsUnitAlone) {
+  const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("b"), SampleEntry("a")});
+  Settle({Failure(events[0], kFailed), Park(events[2], kWaiting)});
+  EXPECT_THAT(Blocked(), ElementsAre("a"));
+  EXPECT_THAT(Due(), ElementsAre("a"));
+  EXPECT_EQ(ValueOrThrow(log().Beat(kLongLease)).parked, 2);
+}
+
+TEST_P(OutboxLogParkedContract, UnitsComeBackInOrder) {
+  const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("b"), SampleEntry("a"), SampleEntry("a")});
+  Settle({Park(events[3], kWaiting), Park(events[2], kWaiting), Failure(events[0], kFailed)});
+  EXPECT_THAT(NextIn(events[0]), ElementsAre(events[0].entry.seq, events[2].entry.seq, events[3].entry.seq));
+  EXPECT_THAT(NextIn(events[0], 2), ElementsAre(events[0].entry.seq, events[2].entry.seq));
+  Settle({}, {Published(events[0])});
+  EXPECT_THAT(NextIn(events[0]), ElementsAre(events[2].entry.seq, events[3].entry.seq));
+  EXPECT_THAT(Due(), ElementsAre("a")) << "what waited only for its predecessor may go";
+  Settle({}, {Published(events[2]), Published(events[3])});
+  EXPECT_THAT(Blocked(), IsEmpty());
+  EXPECT_EQ(ValueOrThrow(log().Beat(kLongLease)).parked, 0);
+}
+
+TEST_P(OutboxLogParkedContract, ARetryComesWhenItsTimeHasCome) {
+  const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("a")});
+  ParkChange failure = Failure(events[0], kFailed);
+  failure.retry_after = 60s;
+  Settle({failure, Park(events[1], kWaiting)});
+  EXPECT_THAT(Blocked(), ElementsAre("a"));
+  EXPECT_THAT(Due(), IsEmpty());
+  EXPECT_THAT(NextIn(events[0]), IsEmpty()) << "nor does its follower overtake it";
+  fixture().LetTimePass(61s);
+  EXPECT_THAT(Due(), ElementsAre("a"));
+  EXPECT_THAT(NextIn(events[0]), SizeIs(2));
+}
+
+TEST_P(OutboxLogParkedContract, AnEventThatIsNotAvailableYetWaits) {
+  const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("b")});
+  const Timestamp now = ValueOrThrow(log().Look()).at;
+  ParkChange later = Park(events[0], kWaiting);
+  later.not_before = now + 1h;
+  ParkChange past = Park(events[1], kWaiting);
+  past.not_before = now - 1h;
+  Settle({later, past});
+  EXPECT_THAT(Blocked(), UnorderedElementsAre("a", "b"));
+  EXPECT_THAT(Due(), ElementsAre("b"));
+  EXPECT_EQ(StateOf(events[0]), DeliveryState::kPending);
+  fixture().LetTimePass(2h);
+  EXPECT_THAT(Due(), UnorderedElementsAre("a", "b"));
+}
+
+TEST_P(OutboxLogParkedContract, ReadingStopsBeforeTheDeadAndTheUnready) {
+  const auto events = AppendAndRead(
+      {SampleEntry("a"), SampleEntry("a"), SampleEntry("a"), SampleEntry("b"), SampleEntry("b"), SampleEntry("b")});
+  ParkChange unready = Failure(events[4], kFailed);
+  unready.retry_after = 60s;
+  Settle({Failure(events[0], kFailed), Failure(events[1], kDead), Park(events[2], kWaiting),
+          Park(events[3], kWaiting), unready, Park(events[5], kWaiting)});
+  EXPECT_THAT(NextIn(events[0]), ElementsAre(events[0].entry.seq));
+  EXPECT_THAT(NextIn(events[3]), ElementsAre(events[3].entry.seq));
+  Settle({}, {Published(events[0])});
+  EXPECT_THAT(Due(), ElementsAre("b")) << "a dead event waits for a person";
+  EXPECT_THAT(Blocked(), UnorderedElementsAre("a", "b"));
+}
+
+TEST_P(OutboxLogParkedContract, ADeadEventNeedNotHoldItsFollowers) {
+  const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("a")});
+  ParkChange dead = Failure(events[0], kDead);
+  dead.holds_followers = false;
+  Settle({dead, Park(events[1], kWaiting)});
+  EXPECT_THAT(NextIn(events[0]), ElementsAre(events[1].entry.seq));
+  Settle({}, {Published(events[1])});
+  EXPECT_THAT(Blocked(), IsEmpty());
+  EXPECT_TRUE(ValueOrThrow(operators().Find(events[0].envelope.id)).at(0).skipped);
+}
+
+TEST_P(OutboxLogParkedContract, DueUnitsAreLimited) {
+  const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("b"), SampleEntry("c")});
+  Settle({Failure(events[0], kFailed), Failure(events[1], kFailed), Failure(events[2], kFailed)});
+  EXPECT_THAT(Due(2), SizeIs(2));
+  EXPECT_THAT(Due(), UnorderedElementsAre("a", "b", "c"));
+  EXPECT_THAT(ValueOrThrow(log().DueUnits({}, 10)), IsEmpty()) << "of no lanes";
+  EXPECT_THAT(ValueOrThrow(log().BlockedUnits({})), IsEmpty());
+}
+
+TEST_P(OutboxLogParkedContract, AnEventThatIsSetAsideAgainKeepsItsHistory) {
+  const auto events = AppendAndRead({SampleEntry("a")});
+  Settle({Failure(events[0], kFailed, 1)});
+  const DeadLetter first = ValueOrThrow(operators().Find(events[0].envelope.id)).at(0);
+  EXPECT_EQ(first.first_failed_at, first.last_failed_at);
+  fixture().LetTimePass(60s);
+  Settle({FailureOf(grants(), events[0], kDead, 2, "too_large")});
+  const DeadLetter second = ValueOrThrow(operators().Find(events[0].envelope.id)).at(0);
+  EXPECT_LT(second.first_failed_at, second.last_failed_at);
+  EXPECT_EQ(second.attempts, 2);
+  EXPECT_EQ(second.error_code, "too_large");
+  EXPECT_EQ(second.error_message, "said too_large");
+  EXPECT_EQ(second.state, kDead);
+  std::vector<ParkedEntry> entries;
+  Settle({Park(events[0], kFailed)});
+  ValueOrThrow(log().ReadParked({LeaseFor(grants(), events[0].entry), "a"}, 10, entries));
+  ASSERT_THAT(entries, SizeIs(1));
+  EXPECT_EQ(entries[0].state, kFailed);
+  EXPECT_EQ(ValueOrThrow(operators().Find(events[0].envelope.id)).at(0).error_code, "too_large")
+      << "a change without an error is no failure";
+}
+
+TEST_P(OutboxLogParkedContract, SaysWhenARowIsGoneFromTheLog) {
+  const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("a")});
+  Settle({Failure(events[0], kFailed), Park(events[1], kWaiting)});
+  fixture().Erase(events[0].envelope.id);
+  std::vector<ParkedEntry> entries;
+  const auto page = log().ReadParked({LeaseFor(grants(), events[0].entry), "a"}, 10, entries);
+  ASSERT_FALSE(page.has_value());
+  EXPECT_EQ(page.error().kind(), ErrorKind::kCorrupt);
+  EXPECT_EQ(page.error().code(), "parked_row_missing");
+  EXPECT_EQ(ValueOrThrow(operators().Discard(events[0].envelope.id, {}, {"ann", "lost"})), 1);
+  EXPECT_THAT(NextIn(events[1]), ElementsAre(events[1].entry.seq)) << "the rest of the unit can still go";
+}
+
+// --- What operators do about them
+// ------------------------------------------------------------------------------------
+
+TEST_P(OutboxLogParkedContract, ARetriedEventIsDueAtOnce) {
+  const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("a"), SampleEntry("b")});
+  ParkChange later = Failure(events[2], kFailed, 3);
+  later.retry_after = 1h;
+  Settle({Failure(events[0], kDead, 10), Park(events[1], kWaiting), later});
+  EXPECT_THAT(Due(), IsEmpty());
+  EXPECT_EQ(ValueOrThrow(operators().Retry(DeadLetterFilter{}, {"ann", "fixed"})), 2);
+  EXPECT_THAT(Due(), UnorderedElementsAre("a", "b"));
+  EXPECT_THAT(NextIn(events[0]), ElementsAre(events[0].entry.seq, events[1].entry.seq));
+  EXPECT_EQ(StatusOf(events[0].envelope.id).attempts, 0);
+}
+
+TEST_P(OutboxLogParkedContract, ADiscardedEventLetsItsFollowersGo) {
+  const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("a")});
+  Settle({Failure(events[0], kDead), Park(events[1], kWaiting)});
+  EXPECT_EQ(ValueOrThrow(operators().Discard(events[0].envelope.id, "main", {"ann", "test data"})), 1);
+  EXPECT_THAT(NextIn(events[0]), ElementsAre(events[1].entry.seq));
+  EXPECT_THAT(Due(), ElementsAre("a"));
+  EXPECT_EQ(ValueOrThrow(log().Beat(kLongLease)).parked, 1) << "what was given up is only a record";
+  Settle({Failure(events[0], kFailed)}, {Published(events[1])});
+  EXPECT_EQ(StateOf(events[0]), DeliveryState::kDiscarded) << "a late failure does not undo what a person decided";
+  EXPECT_THAT(Blocked(), IsEmpty());
+}
+
+TEST_P(OutboxLogParkedContract, ASkippedEventLetsItsFollowersGoAndComesBackWhenRetried) {
+  const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("a")});
+  Settle({Failure(events[0], kDead), Park(events[1], kWaiting)});
+  EXPECT_EQ(ValueOrThrow(operators().Skip(events[0].envelope.id, {}, {"ann", "later"})), 1);
+  EXPECT_THAT(NextIn(events[0]), ElementsAre(events[1].entry.seq));
+  Settle({}, {Published(events[1])});
+  EXPECT_THAT(Blocked(), IsEmpty());
+  EXPECT_EQ(StateOf(events[0]), DeliveryState::kDead);
+  EXPECT_EQ(ValueOrThrow(operators().Retry(events[0].envelope.id, {}, {"ann", "now"})), 1);
+  EXPECT_THAT(Due(), ElementsAre("a"));
+  EXPECT_THAT(NextIn(events[0]), ElementsAre(events[0].entry.seq));
+}
+
+// --- What people see
+// -------------------------------------------------------------------------------------------------
+
+TEST_P(OutboxLogParkedContract, AnEventGoesFromPendingOverPublishingToPublished) {
+  const NewEntry entry = SampleEntry();
+  Append({entry});
+  EXPECT_EQ(StatusOf(entry).state, DeliveryState::kPending);
+  EXPECT_EQ(StatusOf(entry).attempts, 0);
+  const auto grants = TakeAll(log(), 10s);
+  const Position start = grants.front().positions.main;
+  const ReadOut out = ReadToEnd(log(), {.lanes = LanesOf(grants), .from = start});
+  SettleAt(log(), grants, start, {}, out.horizon.cursor);
+  EXPECT_EQ(StatusOf(entry).state, DeliveryState::kPublishing);
+  EXPECT_FALSE(StatusOf(entry).published_at.has_value());
+  fixture().LetTimePass(11s);
+  EXPECT_EQ(StatusOf(entry).state, DeliveryState::kPending) << "a dead relay publishes nothing";
+
+  const auto again = TakeAll(log());
+  SettleAt(log(), again, out.at);
+  const RouteStatus published = StatusOf(entry);
+  EXPECT_EQ(published.state, DeliveryState::kPublished);
+  EXPECT_EQ(published.attempts, 1);
+  EXPECT_TRUE(published.published_at.has_value());
+}
+
+TEST_P(OutboxLogParkedContract, ATenantApartIsPublishedAsFarAsItsOwnFlow) {
+  const NewEntry common = SampleEntry("k");
+  const NewEntry apart = OfTenant(SampleEntry("k"), "busy");
+  Append({common, apart});
+  const auto grants = TakeAll(log());
+  const Position start = grants.front().positions.main;
+  const ReadOut out = ReadToEnd(log(), {.lanes = LanesOf(grants), .from = start});
+  SettleAt(log(), grants, out.at, {{{"busy"}, start}});
+  EXPECT_EQ(StatusOf(common).state, DeliveryState::kPublished);
+  EXPECT_TRUE(StatusOf(common).published_at.has_value());
+  EXPECT_EQ(StatusOf(apart).state, DeliveryState::kPending);
+  SettleAt(log(), grants, out.at, {{{"busy"}, out.at}});
+  EXPECT_EQ(StatusOf(apart).state, DeliveryState::kPublished);
+  EXPECT_TRUE(StatusOf(apart).published_at.has_value());
+  SettleAt(log(), grants, out.at);
+  EXPECT_EQ(StatusOf(apart).state, DeliveryState::kPublished) << "back among the others";
+}
+
+TEST_P(OutboxLogParkedContract, TendingForgetsSettlementsAfterAWeek) {
+  const NewEntry entry = SampleEntry();
+  Append({entry});
+  const auto grants = TakeAll(log());
+  SettleAt(log(), grants, ReadToEnd(log(), {.lanes = LanesOf(grants), .from = grants.front().positions.main}).at);
+  fixture().LetTimePass(24h * 6);
+  EXPECT_EQ(ValueOrThrow(log().Tend()).forgotten, 0);
+  // Still there: what ages is when it was settled, not when it was appended, so the time itself is not asked for.
+  fixture().LetTimePass(24h * 2);
+  EXPECT_GE(ValueOrThrow(log().Tend()).forgotten, 1);
+  EXPECT_EQ(StatusOf(entry).state, DeliveryState::kPublished);
+  EXPECT_FALSE(StatusOf(entry).published_at.has_value()) << "that it was published is known, when is forgotten";
+}
+
+TEST_P(OutboxLogParkedContract, AnEventThatIsSetAsideShowsItsFailure) {
+  const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("b"), SampleEntry("a"), SampleEntry("c")});
+  ParkChange failed = Failure(events[0], kFailed, 3);
+  failed.retry_after = 60s;
+  Settle({failed, Failure(events[1], kDead, 10), Park(events[2], kWaiting), Failure(events[3], kDead)});
+  ValueOrThrow(operators().Discard(events[3].envelope.id, {}, {"ann", "test data"}));
+  SettleAt(log(), grants(), ReadFrom(grants().front().positions.main).at);
+  EXPECT_EQ(StateOf(events[0]), DeliveryState::kFailed);
+  EXPECT_EQ(StateOf(events[1]), DeliveryState::kDead);
+  EXPECT_EQ(StateOf(events[2]), DeliveryState::kPending);
+  EXPECT_EQ(StateOf(events[3]), DeliveryState::kDiscarded);
+  const RouteStatus status = StatusOf(events[0].envelope.id);
+  EXPECT_EQ(status.attempts, 3);
+  EXPECT_EQ(status.last_error_code, "broker_refused");
+  EXPECT_EQ(status.last_error_message, "said broker_refused");
+  EXPECT_TRUE(status.next_attempt_at.has_value());
+  EXPECT_FALSE(status.published_at.has_value());
+  Settle({}, {Published(events[0])});
+  EXPECT_EQ(StateOf(events[0]), DeliveryState::kPublished) << "the retry succeeded";
+}
+
+}  // namespace
+}  // namespace sealane
