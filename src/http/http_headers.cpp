@@ -1,0 +1,109 @@
+#include "http/http_headers.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace sealane::http {
+namespace {
+
+// Names that change what the request means to servers and proxies on its way.
+constexpr std::array<std::string_view, 19> kNamesOfHttp = {"authorization",    "connection", "content-encoding",
+                                                           "content-length",   "cookie",     "expect",
+                                                           "forwarded",        "host",       "idempotency-key",
+                                                           "keep-alive",       "origin",     "proxy-authorization",
+                                                           "proxy-connection", "range",      "te",
+                                                           "trailer",          "upgrade",    "via",
+                                                           "transfer-encoding"};
+
+constexpr char Lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return Lower(x) == Lower(y); });
+}
+
+constexpr bool IsTokenChar(char c) {
+  const bool alphanumeric = (c >= '0' && c <= '9') || (Lower(c) >= 'a' && Lower(c) <= 'z');
+  return alphanumeric || std::string_view("!#$&'*+-.^_`|~").find(c) != std::string_view::npos;
+}
+
+void AppendPercent(std::string& out, char c) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  const auto byte = static_cast<unsigned char>(c);
+  out.push_back('%');
+  out.push_back(kDigits[byte >> 4U]);
+  out.push_back(kDigits[byte & 15U]);
+}
+
+std::string EncodedName(std::string_view name) {
+  std::string encoded;
+  for (const char c : name) {
+    if (IsTokenChar(c)) {
+      encoded.push_back(c);
+    } else {
+      AppendPercent(encoded, c);
+    }
+  }
+  return encoded;
+}
+
+std::string EncodedValue(std::string_view value) {
+  std::string encoded;
+  for (const char c : value) {
+    if (c > 0x20 && c < 0x7f && c != '"' && c != '%') {
+      encoded.push_back(c);
+    } else {
+      AppendPercent(encoded, c);
+    }
+  }
+  return encoded;
+}
+
+// Printable ASCII, and no space at its ends, which servers cut off.
+bool IsCarried(std::string_view value) {
+  return std::all_of(value.begin(), value.end(), [](char c) { return c >= 0x20 && c < 0x7f; }) &&
+         (value.empty() || (value.front() != ' ' && value.back() != ' '));
+}
+
+// A header without value is written with a semicolon: with a colon libcurl would leave it out.
+std::string Line(std::string_view name, std::string_view value) {
+  std::string line(name);
+  if (value.empty()) return line + ";";
+  line += ": ";
+  line += value;
+  return line;
+}
+
+std::string LineFor(const Header& header) {
+  if (header.name.starts_with("ce_")) {
+    return Line("ce-" + EncodedName(std::string_view(header.name).substr(3)), EncodedValue(header.value));
+  }
+  const bool of_http = std::any_of(kNamesOfHttp.begin(), kNamesOfHttp.end(),
+                                   [&](std::string_view name) { return EqualsIgnoringCase(name, header.name); });
+  const std::string name = (of_http || header.name.empty() ? "own-" : "") + EncodedName(header.name);
+  return Line(name, IsCarried(header.value) ? header.value : EncodedValue(header.value));
+}
+
+}  // namespace
+
+std::vector<std::string> HeaderLines(const HeldMessage& message, const HttpOptions& options) {
+  std::vector<std::string> lines;
+  lines.reserve(message.headers.size() + options.headers.size() + 6);
+  lines.push_back(Line("Idempotency-Key", message.event_id.ToString()));
+  lines.push_back(Line("Sealane-Topic", EncodedValue(message.topic)));
+  lines.push_back(Line("Sealane-Key", EncodedValue(message.key)));
+  lines.emplace_back("Expect:");  // no extra round trip before the body
+  bool has_content_type = false;
+  for (const Header& header : message.headers) {
+    has_content_type = has_content_type || EqualsIgnoringCase(header.name, "content-type");
+    lines.push_back(LineFor(header));
+  }
+  if (!has_content_type) lines.push_back(Line("Content-Type", "application/octet-stream"));
+  for (const Header& header : options.headers) lines.push_back(Line(header.name, header.value));
+  if (!options.bearer_token.empty()) lines.push_back(Line("Authorization", "Bearer " + options.bearer_token));
+  return lines;
+}
+
+}  // namespace sealane::http

@@ -1,0 +1,234 @@
+#include "journal/journal_group.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "journal/database.hpp"
+
+namespace sealane {
+
+using journal::Database;
+using journal::Query;
+using journal::WriteTransaction;
+
+namespace {
+
+/// A partition of the member's topics, as the group has it.
+struct Share {
+  std::int64_t partition_id = 0;
+  JournalClaim claim;
+  std::string owner;  // empty: nobody living
+  bool given_back = false;
+};
+
+}  // namespace
+
+class JournalGroupMember::Impl {
+ public:
+  Impl(Database database, JournalGroupOptions options, Clock& clock)
+      : database_(std::move(database)), options_(std::move(options)), clock_(clock) {}
+
+  Status Prepare() {
+    const std::pair<Query*, std::string_view> statements[] = {
+        {&beat_,
+         "INSERT INTO journal_members (group_name, member, expires_at) VALUES (?, ?, ?) "
+         "ON CONFLICT DO UPDATE SET expires_at = excluded.expires_at"},
+        {&bury_, "DELETE FROM journal_members WHERE group_name = ? AND expires_at <= ?"},
+        {&count_members_, "SELECT count(*) FROM journal_members WHERE group_name = ?"},
+        // Topics may come to be after the group: their partitions join it here.
+        {&add_partitions_,
+         "INSERT INTO journal_group_offsets (group_name, partition_id) SELECT ?, p.partition_id "
+         "FROM journal_topics t JOIN journal_partitions p USING (topic_id) WHERE t.name = ? ON CONFLICT DO NOTHING"},
+        {&shares_,
+         "SELECT g.partition_id, p.partition, max(g.next_offset, p.first_offset), g.epoch, m.member "
+         "FROM journal_topics t JOIN journal_partitions p USING (topic_id) "
+         "JOIN journal_group_offsets g ON g.partition_id = p.partition_id AND g.group_name = ? "
+         "LEFT JOIN journal_members m ON m.group_name = g.group_name AND m.member = g.owner "
+         "WHERE t.name = ? ORDER BY p.partition"},
+        {&take_,
+         "UPDATE journal_group_offsets SET owner = ?, epoch = epoch + 1 WHERE group_name = ? AND partition_id = ?"},
+        {&give_back_, "UPDATE journal_group_offsets SET owner = NULL WHERE group_name = ? AND partition_id = ?"},
+        {&fence_former_,
+         "UPDATE journal_group_offsets SET owner = NULL, epoch = epoch + 1 WHERE group_name = ? AND owner = ?"},
+        {&acknowledge_,
+         "UPDATE journal_group_offsets SET next_offset = max(next_offset, ?1) "
+         "WHERE group_name = ?2 AND owner = ?3 AND epoch = ?4 AND partition_id = "
+         "(SELECT p.partition_id FROM journal_topics t JOIN journal_partitions p USING (topic_id) "
+         "WHERE t.name = ?5 AND p.partition = ?6) RETURNING partition_id"},
+        {&leave_, "DELETE FROM journal_members WHERE group_name = ? AND member = ?"},
+    };
+    for (const auto& [query, sql] : statements) {
+      SEALANE_ASSIGN_OR_RETURN(*query, database_.Prepare(sql));
+    }
+    return Ok();
+  }
+
+  Status FenceFormer() {
+    SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(database_));
+    SEALANE_RETURN_IF_ERROR(Beat());
+    SEALANE_RETURN_IF_ERROR(fence_former_.Bind(options_.group).Bind(options_.member).Run());
+    return transaction.Commit();
+  }
+
+  Result<std::vector<JournalClaim>> Keep() {
+    SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(database_));
+    SEALANE_RETURN_IF_ERROR(Beat());
+    SEALANE_RETURN_IF_ERROR(bury_.Bind(options_.group).Bind(clock_.Now()).Run());
+    SEALANE_ASSIGN_OR_RETURN(std::vector<Share> shares, Shares());
+    SEALANE_ASSIGN_OR_RETURN(const std::size_t members, CountMembers());
+    SEALANE_RETURN_IF_ERROR(Balance(shares, (shares.size() + members - 1) / members));
+    SEALANE_RETURN_IF_ERROR(transaction.Commit());
+
+    std::vector<JournalClaim> claims;
+    for (Share& share : shares) {
+      if (share.owner == options_.member && !share.given_back) claims.push_back(std::move(share.claim));
+    }
+    return claims;
+  }
+
+  Status Acknowledge(const JournalClaim& claim, std::int64_t next_offset) {
+    acknowledge_.Reset();
+    acknowledge_.Bind(next_offset)
+        .Bind(options_.group)
+        .Bind(options_.member)
+        .Bind(claim.epoch)
+        .Bind(claim.topic)
+        .Bind(std::int64_t{claim.partition});
+    SEALANE_ASSIGN_OR_RETURN(const bool done, acknowledge_.Step());
+    SEALANE_RETURN_IF_ERROR(acknowledge_.Run());
+    if (done) return Ok();
+    return Error(ErrorKind::kFenced, "claim_lost",
+                 fmt::format("partition {} of {} is no longer ours to read for {}", claim.partition,
+                             EscapeForTerminal(claim.topic), EscapeForTerminal(options_.group)))
+        .WithHint("stop reading the partition; another member of the group goes on with it");
+  }
+
+  Status Leave() {
+    SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(database_));
+    SEALANE_RETURN_IF_ERROR(fence_former_.Bind(options_.group).Bind(options_.member).Run());
+    SEALANE_RETURN_IF_ERROR(leave_.Bind(options_.group).Bind(options_.member).Run());
+    return transaction.Commit();
+  }
+
+ private:
+  Status Beat() { return beat_.Bind(options_.group).Bind(options_.member).Bind(clock_.Now() + options_.lease).Run(); }
+
+  Result<std::vector<Share>> Shares() {
+    std::vector<Share> shares;
+    for (const std::string& topic : options_.topics) {
+      SEALANE_RETURN_IF_ERROR(add_partitions_.Bind(options_.group).Bind(topic).Run());
+      shares_.Bind(options_.group).Bind(topic);
+      while (true) {
+        SEALANE_ASSIGN_OR_RETURN(const bool row, shares_.Step());
+        if (!row) break;
+        shares.push_back({.partition_id = shares_.Int(0),
+                          .claim = {.topic = topic,
+                                    .partition = static_cast<std::int32_t>(shares_.Int(1)),
+                                    .next_offset = shares_.Int(2),
+                                    .epoch = shares_.Int(3)},
+                          .owner = shares_.Bytes(4)});
+      }
+      shares_.Reset();
+    }
+    return shares;
+  }
+
+  Result<std::size_t> CountMembers() {
+    count_members_.Bind(options_.group);
+    SEALANE_RETURN_IF_ERROR(count_members_.Step());
+    const auto members = static_cast<std::size_t>(count_members_.Int(0));
+    count_members_.Reset();
+    return members;
+  }
+
+  // Takes what nobody living has, and gives back from the end what is too much. The living are not robbed: they give
+  // back themselves when they call Keep().
+  Status Balance(std::vector<Share>& shares, std::size_t fair_share) {
+    auto held = static_cast<std::size_t>(
+        std::ranges::count_if(shares, [&](const Share& share) { return share.owner == options_.member; }));
+    for (auto share = shares.rbegin(); share != shares.rend() && held > fair_share; ++share) {
+      if (share->owner != options_.member) continue;
+      SEALANE_RETURN_IF_ERROR(give_back_.Bind(options_.group).Bind(share->partition_id).Run());
+      share->given_back = true;
+      --held;
+    }
+    for (Share& share : shares) {
+      if (held >= fair_share) break;
+      if (!share.owner.empty()) continue;
+      SEALANE_RETURN_IF_ERROR(take_.Bind(options_.member).Bind(options_.group).Bind(share.partition_id).Run());
+      share.owner = options_.member;
+      ++share.claim.epoch;
+      ++held;
+    }
+    return Ok();
+  }
+
+  Database database_;
+  const JournalGroupOptions options_;
+  Clock& clock_;
+  Query beat_;
+  Query bury_;
+  Query count_members_;
+  Query add_partitions_;
+  Query shares_;
+  Query take_;
+  Query give_back_;
+  Query fence_former_;
+  Query acknowledge_;
+  Query leave_;
+};
+
+JournalGroupMember::JournalGroupMember(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+JournalGroupMember::~JournalGroupMember() = default;
+
+Result<std::unique_ptr<JournalGroupMember>> JournalGroupMember::Join(const JournalOptions& journal,
+                                                                     JournalGroupOptions options, Clock& clock) {
+  if (options.group.empty() || options.member.empty()) {
+    return Error(ErrorKind::kMisuse, "invalid_member", "a group and each of its members have a name");
+  }
+  SEALANE_ASSIGN_OR_RETURN(
+      Database database, Database::Open(journal.path, Database::IfMissing::kMakeFile, journal.busy_patience, clock));
+  auto impl = std::make_unique<Impl>(std::move(database), std::move(options), clock);
+  SEALANE_RETURN_IF_ERROR(impl->Prepare());
+  SEALANE_RETURN_IF_ERROR(impl->FenceFormer());
+  return std::unique_ptr<JournalGroupMember>(new JournalGroupMember(std::move(impl)));
+}
+
+Result<std::vector<JournalClaim>> JournalGroupMember::Keep() {
+  return impl_->Keep();
+}
+
+Status JournalGroupMember::Acknowledge(const JournalClaim& claim, std::int64_t next_offset) {
+  return impl_->Acknowledge(claim, next_offset);
+}
+
+Status JournalGroupMember::Leave() {
+  return impl_->Leave();
+}
+
+Status ForgetJournalGroup(const JournalOptions& journal, const std::string& group, Clock& clock) {
+  SEALANE_ASSIGN_OR_RETURN(const Database database,
+                           Database::Open(journal.path, Database::IfMissing::kFail, journal.busy_patience, clock));
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(database));
+  SEALANE_ASSIGN_OR_RETURN(Query living,
+                           database.Prepare("SELECT 1 FROM journal_members WHERE group_name = ? AND expires_at > ?"));
+  SEALANE_ASSIGN_OR_RETURN(const bool in_use, living.Bind(group).Bind(clock.Now()).Step());
+  living.Reset();
+  if (in_use) {
+    return Error(ErrorKind::kConflict, "group_in_use",
+                 fmt::format("group {} has a living member", EscapeForTerminal(group)))
+        .WithHint("stop its members first");
+  }
+  for (const char* const sql : {"DELETE FROM journal_members WHERE group_name = ?",
+                                "DELETE FROM journal_group_offsets WHERE group_name = ?"}) {
+    SEALANE_ASSIGN_OR_RETURN(Query remove, database.Prepare(sql));
+    SEALANE_RETURN_IF_ERROR(remove.Bind(group).Run());
+  }
+  return transaction.Commit();
+}
+
+}  // namespace sealane

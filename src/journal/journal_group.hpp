@@ -1,0 +1,67 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sealane/clock.hpp"
+#include "sealane/result.hpp"
+
+#include "journal/journal.hpp"
+
+namespace sealane {
+
+struct JournalGroupOptions {
+  std::string group;                                           ///< who reads: offsets are remembered under this name
+  std::string member;                                          ///< this reader among the group's, unique
+  std::vector<std::string> topics;                             ///< what it reads
+  std::chrono::milliseconds lease = std::chrono::seconds{10};  ///< Keep() more often than this, or lose everything
+};
+
+/// The right to read one partition for the group.
+struct JournalClaim {
+  std::string topic = {};
+  std::int32_t partition = 0;
+  std::int64_t next_offset = 0;  ///< what the group has not acknowledged yet
+  std::int64_t epoch = 0;        ///< grows whenever the partition changes hands
+  friend bool operator==(const JournalClaim&, const JournalClaim&) = default;
+};
+
+/// One member of a group that reads a journal together: every partition belongs to one living member at a time.
+///
+/// Members keep themselves alive by calling Keep(). Each takes its fair share of the partitions and hands over what
+/// is above it; a member that has not been heard of for its lease loses its partitions to the others, and what it
+/// acknowledges later under its old epoch is refused (kFenced). Leases are measured on the calendar of the machine.
+///
+/// One owner, one thread. Destroying a member without Leave() is what a crash looks like: the others wait for the
+/// lease.
+class JournalGroupMember {
+ public:
+  /// Joins the group, which is made when it is new: it then starts at the oldest message there is. A former holder of
+  /// the same name is fenced off.
+  static Result<std::unique_ptr<JournalGroupMember>> Join(const JournalOptions& journal, JournalGroupOptions options,
+                                                          Clock& clock);
+  ~JournalGroupMember();
+
+  /// Renews the lease, takes free partitions up to the fair share, gives back what is above it, and returns what this
+  /// member holds from now on, by topic and partition. Partitions that are no longer in it are not to be read.
+  Result<std::vector<JournalClaim>> Keep();
+  /// Remembers that the group has taken everything before `next_offset`. Never goes back: a lower offset than the one
+  /// remembered changes nothing. kFenced (`claim_lost`) when the partition belongs to somebody else by now.
+  Status Acknowledge(const JournalClaim& claim, std::int64_t next_offset);
+  /// Gives everything back at once.
+  Status Leave();
+
+ private:
+  class Impl;
+  explicit JournalGroupMember(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
+};
+
+/// Removes a group and what it has acknowledged, so that retention waits for it no longer. kConflict (`group_in_use`)
+/// while it has a living member.
+Status ForgetJournalGroup(const JournalOptions& journal, const std::string& group, Clock& clock);
+
+}  // namespace sealane

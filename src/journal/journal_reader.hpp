@@ -1,0 +1,52 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sealane/clock.hpp"
+#include "sealane/result.hpp"
+
+#include "journal/journal.hpp"
+
+namespace sealane {
+
+/// How much one Read() brings at most. One message comes always, however large it is.
+struct JournalReadLimits {
+  std::size_t messages_max = 1'000;
+  std::size_t bytes_max = std::size_t{4} << 20U;
+};
+
+/// Looks into a journal. Reading disturbs no writer and needs no group.
+///
+/// One owner, one thread; any number of readers in any number of processes.
+class JournalReader {
+ public:
+  /// kMisconfigured (`journal_missing`) when nothing was ever published there.
+  static Result<std::unique_ptr<JournalReader>> Open(const JournalOptions& options, Clock& clock);
+  ~JournalReader();
+
+  /// Names, in alphabetical order.
+  Result<std::vector<std::string>> Topics();
+  /// Empty when there is no such topic.
+  Result<std::vector<JournalPartition>> Partitions(std::string_view topic);
+  /// Messages of one partition in the order of their offsets, from `offset` on. The first may have a higher one, when
+  /// retention has removed what was before it. Empty at the end, and when there is no such topic or partition.
+  Result<std::vector<JournalMessage>> Read(std::string_view topic, std::int32_t partition, std::int64_t offset,
+                                           const JournalReadLimits& limits = {});
+  /// Waits until somebody has written to the journal since this reader last looked here; false when nobody did, or a
+  /// stop is requested. Looks every millisecond after a change, and more and more seldom while nothing happens.
+  Result<bool> AwaitChange(std::chrono::milliseconds wait, std::stop_token stop);
+
+ private:
+  class Impl;
+  explicit JournalReader(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sealane
