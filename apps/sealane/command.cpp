@@ -12,15 +12,17 @@
 namespace sealane::cli {
 namespace {
 
-std::vector<FlagValue> FlagsOf(const CommonOptions& options) {
+std::vector<FlagValue> FlagsOf(const CommonOptions& options, bool timeout_is_limit) {
   std::vector<FlagValue> flags;
   const auto add = [&](const std::optional<std::string>& value, Key key, const char* flag) {
     if (value) flags.push_back({key, flag, *value});
   };
   add(options.store, Key::kStoreUrl, "--store");
   add(options.schema, Key::kStoreSchema, "--schema");
-  add(options.timeout, Key::kStoreConnectTimeout, "--timeout");
-  add(options.timeout, Key::kStoreStatementTimeout, "--timeout");
+  if (!timeout_is_limit) {
+    add(options.timeout, Key::kStoreConnectTimeout, "--timeout");
+    add(options.timeout, Key::kStoreStatementTimeout, "--timeout");
+  }
   add(options.log_level, Key::kLogLevel, "--log-level");
   add(options.log_format, Key::kLogFormat, "--log-format");
   return flags;
@@ -30,7 +32,7 @@ std::vector<FlagValue> FlagsOf(const CommonOptions& options) {
 
 std::vector<OptionSpec> CommonOptions::Options() {
   return {
-      {"--store", "URL", "postgres://user@host/database, sqlite:PATH or PATH.db", &store},
+      {"--store", "URL", "postgres://user@host/database, sqlite:PATH, PATH.db, or a configured name", &store},
       {"--schema", "NAME", "PostgreSQL schema of the tables (default: sealane)", &schema},
       {"--config", "FILE", "configuration file (default: ./sealane.toml, /etc/sealane/sealane.toml)", &config},
       {"-o,--output", "FORMAT", "table, json or jsonl (default: table)", &output},
@@ -45,26 +47,42 @@ std::vector<OptionSpec> CommonOptions::Options() {
 
 Result<const Config*> CommandContext::config() {
   if (!config_) {
-    SEALANE_ASSIGN_OR_RETURN(config_, LoadConfig({.file = options_.config,
-                                                  .variables = environment_.variables,
-                                                  .candidates = environment_.config_candidates,
-                                                  .flags = FlagsOf(options_)}));
+    SEALANE_ASSIGN_OR_RETURN(config_, ReadConfigAgain());
     for (const std::string& warning : config_->warnings()) Warn(warning);
-    Logger::Instance().SetLevel(*ParseLogLevel(config_->Text(Key::kLogLevel)));
-    Logger::Instance().SetFormat(*ParseLogFormat(config_->Text(Key::kLogFormat)));
-    LogDebug("configuration read", {{"file", config_->file()}, {"store", RedactUrl(config_->Text(Key::kStoreUrl))}});
+    ApplyLogSettings(*config_);
+    LogDebug("configuration read",
+             {{"file", config_->file()}, {"store", RedactUrl(config_->store().Text(Key::kStoreUrl))}});
   }
   return &*config_;
 }
 
+Result<Config> CommandContext::ReadConfigAgain() const {
+  std::vector<FlagValue> flags = FlagsOf(options_, timeout_is_limit_);
+  flags.insert(flags.end(), flags_.begin(), flags_.end());
+  return LoadConfig({.file = options_.config,
+                     .variables = environment_.variables,
+                     .candidates = environment_.config_candidates,
+                     .flags = std::move(flags)});
+}
+
 Result<std::unique_ptr<OutboxStore>> CommandContext::OpenStore() {
   SEALANE_ASSIGN_OR_RETURN(const Config* settings, config());
-  return OpenOutboxStore(*settings);
+  return OpenOutboxStore(settings->store());
+}
+
+Result<std::unique_ptr<DeadLetters>> CommandContext::OpenStoreDeadLetters() {
+  SEALANE_ASSIGN_OR_RETURN(const Config* settings, config());
+  return OpenDeadLetters(settings->store());
 }
 
 Result<std::unique_ptr<Migrator>> CommandContext::OpenStoreMigrator() {
   SEALANE_ASSIGN_OR_RETURN(const Config* settings, config());
-  return OpenMigrator(*settings);
+  return OpenMigrator(settings->store());
+}
+
+void ApplyLogSettings(const Config& config) {
+  Logger::Instance().SetLevel(*ParseLogLevel(config.Text(Key::kLogLevel)));
+  Logger::Instance().SetFormat(*ParseLogFormat(config.Text(Key::kLogFormat)));
 }
 
 void CommandContext::Warn(std::string_view message) {

@@ -12,6 +12,7 @@
 #include "config/config.hpp"
 #include "environment.hpp"
 #include "exit_code.hpp"
+#include "ops/dead_letters.hpp"
 #include "outbox/migration.hpp"
 #include "outbox/outbox_store.hpp"
 #include "output.hpp"
@@ -64,11 +65,24 @@ class CommandContext {
   bool is_table() const { return format_ == OutputFormat::kTable; }
   bool color() const { return color_out_; }
   Clock& clock() const { return *environment_.clock; }
+  const Environment& environment() const { return environment_; }
+  const CommonOptions& options() const { return options_; }
+  bool err_is_terminal() const { return streams_.err_is_terminal; }
+  bool in_is_terminal() const { return streams_.in_is_terminal; }
+
+  /// Settings of the command's own flags; before the first use of config().
+  void AddFlag(FlagValue flag) { flags_.push_back(std::move(flag)); }
+  /// From here on --timeout is a limit for the whole command, and no longer one for each wait; before the first use
+  /// of config().
+  void TakeTimeoutAsLimit() { timeout_is_limit_ = true; }
 
   /// Read and checked on first use, with its warnings printed.
   Result<const Config*> config();
+  /// Read again, for a program that runs on; config() stays as it is.
+  Result<Config> ReadConfigAgain() const;
   Result<std::unique_ptr<OutboxStore>> OpenStore();
   Result<std::unique_ptr<Migrator>> OpenStoreMigrator();
+  Result<std::unique_ptr<DeadLetters>> OpenStoreDeadLetters();
 
   void Warn(std::string_view message);
   /// Says what to do next, on standard error and only to people. The store is added when a flag named it, so that the
@@ -84,6 +98,8 @@ class CommandContext {
   OutputFormat format_;
   bool color_out_;
   bool color_err_;
+  std::vector<FlagValue> flags_;
+  bool timeout_is_limit_ = false;
   std::optional<Config> config_;
 };
 
@@ -106,6 +122,9 @@ class Command {
 
 /// Every command, in the order the help lists them.
 std::vector<std::unique_ptr<Command>> AllCommands();
+
+/// Puts log.level and log.format into force.
+void ApplyLogSettings(const Config& config);
 
 /// The error for a wrong command line.
 Error BadUsage(std::string message, std::string hint = {}, std::string field = {});

@@ -16,6 +16,7 @@ struct Streams {
   std::ostream& err;
   bool out_is_terminal = false;
   bool err_is_terminal = false;
+  bool in_is_terminal = false;
 };
 
 /// Everything else a command takes from outside, so that tests can make it up.

@@ -38,7 +38,7 @@ struct CodeRow {
   ExitCode exit;
 };
 
-constexpr std::array<CodeRow, 19> kByCode = {{
+constexpr std::array<CodeRow, 24> kByCode = {{
     {"bad_usage", kUsage},
     {"not_found", kNotFound},
     {"not_permitted", kNotPermitted},
@@ -58,6 +58,11 @@ constexpr std::array<CodeRow, 19> kByCode = {{
     {"database_missing", kDatabaseMissing},
     {"output_failed", kFailed},
     {"file_unreadable", kBadConfiguration},
+    {"broker_unreachable", kBrokerUnreachable},
+    {"approval_missing", kNotPermitted},
+    {"not_drained", kTimedOut},
+    {"address_in_use", kFailed},
+    {"cannot_listen", kFailed},
 }};
 
 ExitCode ByKind(ErrorKind kind) {

@@ -59,6 +59,7 @@ std::string Overview(std::span<const std::unique_ptr<Command>> commands) {
 Examples:
   sealane migrate up --store sqlite:./shop.db
   sealane emit --store sqlite:./shop.db --topic orders --key o-1 --type OrderPlaced --payload '{{"id":1}}'
+  sealane relay --store sqlite:./shop.db --broker journal:./journal.db
   sealane messages list --store sqlite:./shop.db
 
 Commands:

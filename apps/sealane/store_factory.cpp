@@ -1,47 +1,62 @@
 #include "store_factory.hpp"
 
-#include "postgres/postgres_store.hpp"
 #include "sqlite/sqlite_store.hpp"
 #include "store_url.hpp"
 
 namespace sealane::cli {
 namespace {
 
-Result<StoreTarget> TargetOf(const Config& config) {
-  const std::string& url = config.Text(Key::kStoreUrl);
-  if (url.empty()) {
+Result<StoreTarget> TargetOf(const Settings& store) {
+  if (!store.Has(Key::kStoreUrl)) {
     return Error(ErrorKind::kMisconfigured, "store_not_set", "no store is given")
         .WithHint("use --store sqlite:./sealane.db, set SEALANE_STORE__URL, or put store.url into sealane.toml")
         .WithField("store.url");
   }
-  return ParseStoreUrl(url);
+  return ParseStoreUrl(store.Text(Key::kStoreUrl));
 }
 
-postgres::Options PostgresOptions(const Config& config, const StoreTarget& target) {
-  return {.url = target.location,
-          .password = config.password().Reveal(),
-          .schema = config.Text(Key::kStoreSchema),
-          .connect_timeout = config.Duration(Key::kStoreConnectTimeout),
-          .statement_timeout = config.Duration(Key::kStoreStatementTimeout),
-          .create_roles = config.Truth(Key::kStoreCreateRoles)};
-}
-
-sqlite::Options SqliteOptions(const Config& config, const StoreTarget& target) {
-  return {.path = target.location, .busy_timeout = config.Duration(Key::kStoreConnectTimeout)};
+sqlite::Options SqliteOptions(const Settings& store, const StoreTarget& target) {
+  return {.path = target.location, .busy_timeout = store.Duration(Key::kStoreConnectTimeout)};
 }
 
 }  // namespace
 
-Result<std::unique_ptr<OutboxStore>> OpenOutboxStore(const Config& config) {
-  SEALANE_ASSIGN_OR_RETURN(const StoreTarget target, TargetOf(config));
-  if (target.kind == StoreKind::kPostgres) return postgres::OpenOutboxStore(PostgresOptions(config, target));
-  return sqlite::OpenOutboxStore(SqliteOptions(config, target));
+postgres::Options PostgresOptionsOf(const Settings& store) {
+  return {.url = store.Text(Key::kStoreUrl),
+          .password = store.password().Reveal(),
+          .schema = store.Text(Key::kStoreSchema),
+          .connect_timeout = store.Duration(Key::kStoreConnectTimeout),
+          .statement_timeout = store.Duration(Key::kStoreStatementTimeout),
+          .create_roles = store.Truth(Key::kStoreCreateRoles)};
 }
 
-Result<std::unique_ptr<Migrator>> OpenMigrator(const Config& config) {
-  SEALANE_ASSIGN_OR_RETURN(const StoreTarget target, TargetOf(config));
-  if (target.kind == StoreKind::kPostgres) return postgres::OpenMigrator(PostgresOptions(config, target));
-  return sqlite::OpenMigrator(SqliteOptions(config, target));
+Result<std::unique_ptr<OutboxStore>> OpenOutboxStore(const Settings& store) {
+  SEALANE_ASSIGN_OR_RETURN(const StoreTarget target, TargetOf(store));
+  if (target.kind == StoreKind::kPostgres) return postgres::OpenOutboxStore(PostgresOptionsOf(store));
+  return sqlite::OpenOutboxStore(SqliteOptions(store, target));
+}
+
+Result<std::unique_ptr<Migrator>> OpenMigrator(const Settings& store) {
+  SEALANE_ASSIGN_OR_RETURN(const StoreTarget target, TargetOf(store));
+  if (target.kind == StoreKind::kPostgres) return postgres::OpenMigrator(PostgresOptionsOf(store));
+  return sqlite::OpenMigrator(SqliteOptions(store, target));
+}
+
+Result<std::unique_ptr<OutboxLog>> OpenStoreLog(const Settings& store, const std::string& route,
+                                                const std::string& owner) {
+  SEALANE_ASSIGN_OR_RETURN(const StoreTarget target, TargetOf(store));
+  if (target.kind == StoreKind::kPostgres) {
+    postgres::Options options = PostgresOptionsOf(store);
+    options.application_name = "sealane-relay";
+    return postgres::OpenOutboxLog(options, route, owner);
+  }
+  return sqlite::OpenOutboxLog(SqliteOptions(store, target), route, owner);
+}
+
+Result<std::unique_ptr<DeadLetters>> OpenDeadLetters(const Settings& store) {
+  SEALANE_ASSIGN_OR_RETURN(const StoreTarget target, TargetOf(store));
+  if (target.kind == StoreKind::kPostgres) return postgres::OpenDeadLetters(PostgresOptionsOf(store));
+  return sqlite::OpenDeadLetters(SqliteOptions(store, target));
 }
 
 }  // namespace sealane::cli

@@ -3,15 +3,24 @@
 #include <memory>
 #include <string>
 
-#include "config/config.hpp"
+#include "config/settings.hpp"
+#include "ops/dead_letters.hpp"
 #include "outbox/migration.hpp"
+#include "outbox/outbox_log.hpp"
 #include "outbox/outbox_store.hpp"
+#include "postgres/postgres_store.hpp"
 
 namespace sealane::cli {
 
-/// Opens the store that the configuration names: the only place of the program that knows which stores there are.
+/// Opens the store that a section names: the only place of the program that knows which stores there are.
 /// kMisconfigured (`store_not_set`) when it names none.
-Result<std::unique_ptr<OutboxStore>> OpenOutboxStore(const Config& config);
-Result<std::unique_ptr<Migrator>> OpenMigrator(const Config& config);
+Result<std::unique_ptr<OutboxStore>> OpenOutboxStore(const Settings& store);
+Result<std::unique_ptr<Migrator>> OpenMigrator(const Settings& store);
+/// The outbox as a relay named `owner` sees it on a route.
+Result<std::unique_ptr<OutboxLog>> OpenStoreLog(const Settings& store, const std::string& route,
+                                                const std::string& owner);
+Result<std::unique_ptr<DeadLetters>> OpenDeadLetters(const Settings& store);
+/// Of a store that is a PostgreSQL.
+postgres::Options PostgresOptionsOf(const Settings& store);
 
 }  // namespace sealane::cli

@@ -44,8 +44,9 @@ class Relay {
   /// One step of each loop, in the caller's thread. Do not mix with Run().
   Result<RelayReport> RunOnce();
 
-  /// Works until a stop is requested, or, with `until_drained`, until everything that was committed when it began is
-  /// published or set aside. Then stops reading, waits for what is in flight, settles, and releases its lanes.
+  /// Works until a stop is requested, or, with `until_drained`, until it holds every lane and everything that was
+  /// committed when it began is published or set aside. Then stops reading, waits for what is in flight, settles, and
+  /// releases its lanes.
   RelayEnd Run(std::stop_token stop, bool until_drained = false);
 
   /// RunOnce() callers: the last stage of a stop. Safe to call twice.

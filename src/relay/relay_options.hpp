@@ -69,7 +69,8 @@ struct RelayOptions {
   std::string topic_template = {};
   RouteFilter filter = {};
   FailurePolicy failures = {};
-  bool fair = true;  ///< tenants with a long backlog do not hold up the others
+  bool fair = true;                     ///< tenants with a long backlog do not hold up the others
+  std::int64_t crowd_backlog = 50'000;  ///< what counts as long: this many numbers of the log ahead
 
   std::chrono::milliseconds lease_ttl{10'000};      ///< work of a dead relay is taken over after this
   std::chrono::milliseconds settle_interval{250};   ///< progress is written at most this often

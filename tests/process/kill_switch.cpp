@@ -1,5 +1,6 @@
 #include "process/kill_switch.hpp"
 
+#include <atomic>
 #include <csignal>
 
 #include <fcntl.h>
@@ -10,10 +11,11 @@
 
 namespace {
 
-long g_seen = 0;
-long g_deadly = -1;
-bool g_before = true;
-bool g_armed = false;
+// A relay calls from several threads.
+std::atomic<long> g_seen{0};
+std::atomic<long> g_deadly{-1};
+std::atomic<bool> g_before{true};
+std::atomic<bool> g_armed{false};
 
 [[noreturn]] void Die() {
   kill(getpid(), SIGKILL);
@@ -48,7 +50,7 @@ long DisarmKillSwitch() {
 
 }  // namespace sealane::testing
 
-// Definitions in the executable come before those of shared libraries, so libpq and sqlite3 call these.
+// Definitions in the executable come before those of shared libraries, so libpq, sqlite3 and librdkafka call these.
 extern "C" {
 
 ssize_t send(int fd, const void* data, size_t size, int flags) {
@@ -56,6 +58,12 @@ ssize_t send(int fd, const void* data, size_t size, int flags) {
 }
 ssize_t recv(int fd, void* data, size_t size, int flags) {
   return Counted([&] { return syscall(SYS_recvfrom, fd, data, size, flags, nullptr, nullptr); });
+}
+ssize_t sendmsg(int fd, const msghdr* message, int flags) {
+  return Counted([&] { return syscall(SYS_sendmsg, fd, message, flags); });
+}
+ssize_t recvmsg(int fd, msghdr* message, int flags) {
+  return Counted([&] { return syscall(SYS_recvmsg, fd, message, flags); });
 }
 ssize_t write(int fd, const void* data, size_t size) {
   return Counted([&] { return syscall(SYS_write, fd, data, size); });

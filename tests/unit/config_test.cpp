@@ -10,6 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "config/key_place.hpp"
+#include "config/values.hpp"
 #include "config/variables.hpp"
 #include "support/sqlite_file.hpp"
 
@@ -193,7 +195,7 @@ TEST_F(ConfigTest, ReadsSecretsFromFiles) {
   File("[store]\nurl = \"postgres://app:${file:" + secret + "}@db/shop\"\npassword_file = \"" + secret + "\"\n");
   const Config config = Loaded();
   EXPECT_EQ(config.Text(Key::kStoreUrl), "postgres://app:ca%2Fna%40ry%201@db/shop");
-  EXPECT_EQ(config.password().Reveal(), "ca/na@ry 1");
+  EXPECT_EQ(config.store().password().Reveal(), "ca/na@ry 1");
   EXPECT_TRUE(config.warnings().empty());
   const std::string whole = Write("url", "sqlite:/tmp/x.db\r\n");
   File("[store]\nurl = \"${file:" + whole + "}\"\n");
@@ -248,6 +250,138 @@ TEST_F(ConfigTest, PrintsWhatCanBeReadAgain) {
   }());
 }
 
+TEST_F(ConfigTest, HasOneRouteUnlessToldOtherwise) {
+  const Config config = Loaded();
+  ASSERT_EQ(config.routes().size(), 1U);
+  const Settings& route = config.routes().at("main");
+  EXPECT_EQ(route.List(Key::kRouteStore), (std::vector<std::string>{"default"}));
+  EXPECT_EQ(route.Text(Key::kRouteOrder), "key");
+  EXPECT_EQ(config.Text(Key::kRelayListen), "127.0.0.1:9464");
+}
+
+TEST_F(ConfigTest, TakesNamedStoresBrokersAndRoutes) {
+  File(
+      "[store]\nurl = \"sqlite:a.db\"\n[stores.eu]\nurl = \"postgres://relay@eu/shop\"\nschema = \"outbox\"\n"
+      "[broker]\nurl = \"null:\"\n[brokers.hook]\nurl = \"https://example.org/in\"\nhttp.timeout = \"2s\"\n"
+      "[route.main]\nstore = [\"default\", \"eu\"]\nfilter.topics = [\"orders*\", \"mail\"]\n"
+      "retry.first = \"2s\"\nretry.jitter = 0.25\nretry.attempts = 3\nfair = false\n"
+      "[route.hook]\nbroker = \"hook\"\nstore = \"eu\"\ntopic = \"${aggregate_type}.events\"\n[route.plain]\n");
+  const Config config = Loaded();
+  EXPECT_EQ(config.FindStore("default")->Text(Key::kStoreUrl), "sqlite:a.db");
+  EXPECT_EQ(config.FindStore("eu")->Text(Key::kStoreSchema), "outbox");
+  EXPECT_EQ(config.FindStore("us"), nullptr);
+  EXPECT_EQ(config.FindBroker("hook")->Duration(Key::kBrokerHttpTimeout), std::chrono::seconds{2});
+  ASSERT_EQ(config.routes().size(), 3U);
+  const Settings& route = config.routes().at("main");
+  EXPECT_EQ(route.List(Key::kRouteStore), (std::vector<std::string>{"default", "eu"}));
+  EXPECT_EQ(route.List(Key::kRouteFilterTopics), (std::vector<std::string>{"orders*", "mail"}));
+  EXPECT_EQ(route.Duration(Key::kRouteRetryFirst), std::chrono::seconds{2});
+  EXPECT_EQ(route.Decimal(Key::kRouteRetryJitter), 0.25);
+  EXPECT_EQ(route.Integer(Key::kRouteRetryAttempts), 3);
+  EXPECT_FALSE(route.Truth(Key::kRouteFair));
+  EXPECT_EQ(config.routes().at("hook").Text(Key::kRouteTopic), "${aggregate_type}.events");
+}
+
+TEST_F(ConfigTest, TakesNamedSectionsFromVariables) {
+  sources_.variables = {{"SEALANE_STORES__EU__URL", "sqlite:eu.db"},
+                        {"SEALANE_ROUTE__MAIN__STORE", "eu, default"},
+                        {"SEALANE_ROUTE__MAIN__FILTER__TYPES", "A,B*"},
+                        {"SEALANE_BROKER__KAFKA__SECURITY_PROTOCOL", "SASL_SSL"},
+                        {"SEALANE_BROKERS__HOOK__HTTP__HEADERS__X_TOKEN", "t"}};
+  const Config config = Loaded();
+  EXPECT_EQ(config.FindStore("eu")->Text(Key::kStoreUrl), "sqlite:eu.db");
+  EXPECT_EQ(config.routes().at("main").List(Key::kRouteStore), (std::vector<std::string>{"eu", "default"}));
+  EXPECT_EQ(config.routes().at("main").List(Key::kRouteFilterTypes), (std::vector<std::string>{"A", "B*"}));
+  EXPECT_EQ(config.program().Table(kKafkaTable).at("security.protocol").value, "SASL_SSL");
+  EXPECT_EQ(config.FindBroker("hook")->Table(kHttpHeaderTable).at("x-token").value, "t");
+  sources_.variables = {{"SEALANE_ROUTE__MAIN__ORDR", "key"}};
+  EXPECT_THAT(Refused(), HasSubstr("did you mean `SEALANE_ROUTE__MAIN__ORDER`?"));
+}
+
+TEST_F(ConfigTest, PassesPropertiesOfTheBrokerOn) {
+  const std::string secret = Write("secret", "canary-6\n");
+  File("[broker.kafka]\n\"sasl.password\" = \"${file:" + secret + "}\"\nsecurity.protocol = \"SASL_SSL\"\n" +
+       "\"linger.ms\" = 5\n\"enable.idempotence\" = true\n[broker.http.headers]\nAuthorization = \"Bearer "
+       "canary-7\"\n");
+  const Config config = Loaded();
+  const auto& properties = config.program().Table(kKafkaTable);
+  EXPECT_EQ(properties.at("sasl.password").value, "canary-6");
+  EXPECT_EQ(properties.at("security.protocol").value, "SASL_SSL");
+  EXPECT_EQ(properties.at("linger.ms").value, "5");
+  EXPECT_EQ(properties.at("enable.idempotence").value, "true");
+  EXPECT_TRUE(config.warnings().empty());
+  const std::string printed = PrintConfig(config, true);
+  EXPECT_THAT(printed, Not(HasSubstr("canary")));
+  EXPECT_THAT(printed, HasSubstr("broker.kafka.\"sasl.password\" = \"***\""));
+  EXPECT_THAT(printed, HasSubstr("broker.kafka.\"security.protocol\" = \"SASL_SSL\""));
+}
+
+TEST_F(ConfigTest, WarnsOfAPasswordAmongTheProperties) {
+  File("[broker.kafka]\n\"sasl.password\" = \"canary-8\"\n");
+  const Config config = Loaded();
+  ASSERT_EQ(config.warnings().size(), 1U);
+  EXPECT_THAT(config.warnings()[0], HasSubstr("sealane.toml:2: broker.kafka.sasl.password holds a password"));
+  EXPECT_THAT(config.warnings()[0], Not(HasSubstr("canary")));
+}
+
+TEST_F(ConfigTest, NamesTheLineOfMistakesInNamedSections) {
+  File("[route.main]\nordr = \"key\"\n");
+  EXPECT_THAT(Refused(), HasSubstr("sealane.toml:2: unknown key `route.main.ordr`"));
+  EXPECT_THAT(Refused(), HasSubstr("did you mean `route.main.order`?"));
+  File("[stores.eu]\nulr = \"x.db\"\n");
+  EXPECT_THAT(Refused(), HasSubstr("did you mean `stores.eu.url`?"));
+  File("[route.main]\norder = \"kee\"\n");
+  EXPECT_THAT(Refused(), HasSubstr("sealane.toml:2: route.main.order: `kee` is none of key|tenant|global|none"));
+  File("[route.Main]\norder = \"key\"\n");
+  EXPECT_THAT(Refused(), HasSubstr("`Main` is not a name"));
+  File("[stores.default]\nurl = \"x.db\"\n");
+  EXPECT_THAT(Refused(), HasSubstr("write [store]"));
+  File("[route.main]\ntopic = \"${tpoic}\"\n");
+  EXPECT_THAT(Refused(), HasSubstr("did you mean `${topic}`?"));
+  File("[route.main.retry]\nattempts = \"3\"\n");
+  EXPECT_THAT(Refused(), HasSubstr("route.main.retry.attempts is a whole number"));
+  File("[route.main.retry]\njitter = 1.5\n");
+  EXPECT_THAT(Refused(), HasSubstr("is not a number from 0 to 1"));
+  File("[route.main]\nfilter.topics = [1]\n");
+  EXPECT_THAT(Refused(), HasSubstr("route.main.filter.topics is a list of texts"));
+  File("[broker.kafka]\n\"acks\" = [\"all\"]\n");
+  EXPECT_THAT(Refused(), HasSubstr("broker.kafka.acks is a text, a number or a truth"));
+  File("[broker]\nurl = \"kafak://h\"\n");
+  EXPECT_THAT(Refused(), HasSubstr("did you mean `kafka:`?"));
+  File("[relay]\nlisten = \"everywhere\"\n");
+  EXPECT_THAT(Refused(), HasSubstr("is not an address to listen on"));
+}
+
+TEST_F(ConfigTest, NoticesNamesThatLeadNowhere) {
+  File("[stores.europe]\nurl = \"x.db\"\n[route.main]\nstore = \"euorpe\"\n[route.b]\nbroker = \"none-such\"\n");
+  const std::string text = Refused();
+  EXPECT_THAT(
+      text, HasSubstr("sealane.toml:4: route.main.store: there is no store named `euorpe` (did you mean `europe`?)"));
+  EXPECT_THAT(text, HasSubstr("sealane.toml:6: route.b.broker: there is no broker named `none-such`"));
+}
+
+TEST_F(ConfigTest, TakesTheNameOfAStoreAsFlag) {
+  File("[stores.eu]\nurl = \"sqlite:eu.db\"\n");
+  sources_.flags = {{Key::kStoreUrl, "--store", "eu"}};
+  EXPECT_EQ(Loaded().store().Text(Key::kStoreUrl), "sqlite:eu.db");
+  sources_.flags = {{Key::kStoreUrl, "--store", "us"}};
+  const auto config = LoadConfig(sources_);
+  ASSERT_FALSE(config);
+  EXPECT_EQ(config.error().code(), "bad_usage");
+  EXPECT_THAT(config.error().ToString(), HasSubstr("there is no store named `us`"));
+}
+
+TEST_F(ConfigTest, PrintsNamedSectionsSoThatTheyCanBeReadAgain) {
+  File(
+      "[stores.eu]\nurl = \"sqlite:eu.db\"\n[broker.kafka]\n\"linger.ms\" = 5\n[route.b]\nstore = \"eu\"\n"
+      "filter.types = [\"A\", \"B\"]\nretry.attempts = 4\nretry.factor = 1.5\n");
+  const std::string printed = PrintConfig(Loaded(), false);
+  EXPECT_THAT(printed, HasSubstr("route.b.filter.types = [\"A\", \"B\"]"));
+  EXPECT_THAT(printed, HasSubstr("route.b.retry.factor = 1.5"));
+  File(printed);
+  EXPECT_EQ(PrintConfig(Loaded(), false), printed);
+}
+
 TEST(Keys, NeverShowASecretKey) {
   constexpr KeySpec kSecretSpec = {Key::kOutboxProducer, "x.token", KeyType::kText, "", true, "A secret."};
   EXPECT_EQ(ShownValue(kSecretSpec, "canary-5"), "***");
@@ -264,7 +398,7 @@ TEST(Keys, AreConsistent) {
       EXPECT_EQ(*checked, spec.default_text) << "the default is in its canonical spelling";
     }
   }
-  EXPECT_EQ(VariableName(SpecOf(Key::kStoreConnectTimeout)), "SEALANE_STORE__CONNECT_TIMEOUT");
+  EXPECT_EQ(VariableName(SpecOf(Key::kStoreConnectTimeout).name), "SEALANE_STORE__CONNECT_TIMEOUT");
 }
 
 TEST(ConfigurationDocument, IsWhatStandsInTheRepository) {

@@ -1,9 +1,13 @@
 #include "command.hpp"
 #include "commands/config.hpp"
+#include "commands/dead.hpp"
+#include "commands/doctor.hpp"
 #include "commands/emit.hpp"
 #include "commands/messages_get.hpp"
 #include "commands/messages_list.hpp"
 #include "commands/migrate.hpp"
+#include "commands/relay.hpp"
+#include "commands/tenants.hpp"
 #include "commands/version.hpp"
 
 namespace sealane::cli {
@@ -16,6 +20,20 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   commands.push_back(MakeEmitCommand());
   commands.push_back(MakeMessagesListCommand());
   commands.push_back(MakeMessagesGetCommand());
+  commands.push_back(MakeRelayCommand());
+  commands.push_back(MakeDeadListCommand());
+  commands.push_back(MakeDeadShowCommand());
+  commands.push_back(MakeDeadRetryCommand());
+  commands.push_back(MakeDeadDiscardCommand());
+  commands.push_back(MakeDeadSkipCommand());
+  commands.push_back(MakeRoutePauseCommand());
+  commands.push_back(MakeRouteResumeCommand());
+  commands.push_back(MakeTenantsListCommand());
+  commands.push_back(MakeTenantsPauseCommand());
+  commands.push_back(MakeTenantsResumeCommand());
+  commands.push_back(MakeTenantsLimitCommand());
+  commands.push_back(MakeTenantsWeightCommand());
+  commands.push_back(MakeDoctorCommand());
   commands.push_back(MakeConfigPrintCommand());
   commands.push_back(MakeConfigCheckCommand());
   commands.push_back(MakeConfigDocumentCommand());

@@ -5,20 +5,20 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "daemon/route_setup.hpp"
 
 namespace sealane::cli {
 namespace {
 
 std::string SettingsJson(const Config& config) {
   std::vector<std::string> items;
-  for (const KeySpec& spec : Keys()) {
-    const Setting& setting = config.Of(spec.key);
+  for (const ShownSetting& setting : ShownSettings(config)) {
     JsonDocument item;
-    item.Text("key", spec.name);
+    item.Text("key", setting.key);
     if (setting.value.empty()) {
       item.Null("value");
     } else {
-      item.Text("value", ShownValue(spec, setting.written));
+      item.Text("value", setting.value);
     }
     items.push_back(item.Text("origin", setting.origin).Finish());
   }
@@ -63,6 +63,7 @@ class ConfigCheckCommand final : public Command {
 
   Result<ExitCode> Run(CommandContext& context) override {
     SEALANE_ASSIGN_OR_RETURN(const Config* config, context.config());
+    SEALANE_RETURN_IF_ERROR(CheckRoutes(*config));
     if (context.is_table()) {
       context.out() << (config->file().empty() ? "ok: no file, all values are from flags, environment and defaults"
                                                : fmt::format("ok: {}", EscapeForTerminal(config->file())))

@@ -55,6 +55,7 @@ class EmitCommand final : public Command {
     SEALANE_ASSIGN_OR_RETURN(event.payload, ReadPayload(*payload_, context.in()));
     SEALANE_ASSIGN_OR_RETURN(const NewEntry entry, setup->outbox().Admit(event));
     SEALANE_ASSIGN_OR_RETURN(const Appended appended, AppendOne(context, entry));
+    setup->Ring();
     Print(context, appended);
     return ExitCode::kDone;
   }

@@ -106,6 +106,7 @@ Result<ExitCode> EmitFrom(CommandContext& context, std::istream& in, const std::
   }
   if (in.bad()) return BadUsage(fmt::format("--jsonl: cannot read {}", name), {}, "--jsonl");
   SEALANE_ASSIGN_OR_RETURN(const auto appended, appender.Finish());
+  setup->Ring();
   Print(context, appended);
   return ExitCode::kDone;
 }

@@ -13,6 +13,9 @@ Result<std::unique_ptr<OutboxSetup>> OutboxSetup::Make(CommandContext& context) 
     options.schema_check = setup->schemas_.get();
   }
   setup->outbox_ = std::make_unique<Outbox>(std::move(options), context.clock(), EventIdGenerator::Instance());
+  if (const std::string& address = config->Text(Key::kRelayWake); !address.empty()) {
+    SEALANE_ASSIGN_OR_RETURN(setup->bell_, Bell::Open(address));
+  }
   return setup;
 }
 

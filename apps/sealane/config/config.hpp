@@ -1,7 +1,5 @@
 #pragma once
 
-#include <chrono>
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,17 +8,14 @@
 
 #include "sealane/result.hpp"
 
-#include "base/log.hpp"
-#include "config/keys.hpp"
+#include "config/settings.hpp"
 
 namespace sealane::cli {
 
-/// Where a value came from: `default`, `sealane.toml:3`, `SEALANE_STORE__URL` or `--store`.
-struct Setting {
-  std::string written;  ///< as given, with ${file:...} unread; what may be shown goes through ShownValue()
-  std::string value;    ///< canonical, ready to use; empty: not set
-  std::string origin = "default";
-};
+/// The store and the broker that have no name of their own: [store] and [broker].
+inline constexpr std::string_view kDefaultName = "default";
+/// The route there is when none is configured.
+inline constexpr std::string_view kDefaultRoute = "main";
 
 /// A setting given on the command line.
 struct FlagValue {
@@ -40,15 +35,29 @@ struct ConfigSources {
 /// The settings in force: flag before environment before file before default.
 class Config {
  public:
-  const Setting& Of(Key key) const { return settings_.at(static_cast<std::size_t>(key)); }
-  /// Empty when not set.
-  const std::string& Text(Key key) const { return Of(key).value; }
-  std::chrono::milliseconds Duration(Key key) const;
-  std::uint64_t Size(Key key) const;
-  bool Truth(Key key) const { return Text(key) == "true"; }
+  using Sections = std::map<std::string, Settings>;
 
-  /// The content of store.password_file.
-  const Secret& password() const { return password_; }
+  /// Everything that stands once, with the default store and broker.
+  const Settings& program() const { return program_; }
+  const Setting& Of(Key key) const { return program_.Of(key); }
+  const std::string& Text(Key key) const { return program_.Text(key); }
+  std::chrono::milliseconds Duration(Key key) const { return program_.Duration(key); }
+  std::uint64_t Size(Key key) const { return program_.Size(key); }
+  bool Truth(Key key) const { return program_.Truth(key); }
+
+  /// Null when there is none of that name; `default` is [store].
+  const Settings* FindStore(std::string_view name) const;
+  const Settings* FindBroker(std::string_view name) const;
+  /// Those with a name of their own.
+  const Sections& named_stores() const { return stores_; }
+  const Sections& named_brokers() const { return brokers_; }
+  /// Never empty.
+  const Sections& routes() const { return routes_; }
+
+  /// The store that a command works on: the one --store names, else the default one.
+  const std::string& store_name() const { return store_name_; }
+  const Settings& store() const { return *FindStore(store_name_); }
+
   /// The file that was read; empty when there was none.
   const std::string& file() const { return file_; }
   /// What works but should be changed.
@@ -56,8 +65,11 @@ class Config {
 
  private:
   friend class ConfigLoader;
-  std::vector<Setting> settings_;
-  Secret password_;
+  Settings program_;
+  Sections stores_;
+  Sections brokers_;
+  Sections routes_;
+  std::string store_name_{kDefaultName};
   std::string file_;
   std::vector<std::string> warnings_;
 };
@@ -66,8 +78,17 @@ class Config {
 /// holds one `place: message (hint)` each; a bad flag value alone is `bad_usage`.
 ///
 /// Values may contain ${file:/path}, which stands for the content of that file without its last line break. Inside a
-/// store URL the content is percent-encoded, so that any password fits.
+/// URL the content is percent-encoded, so that any password fits.
 Result<Config> LoadConfig(const ConfigSources& sources);
+
+/// One line of what is in force.
+struct ShownSetting {
+  std::string key;
+  std::string value;  ///< secrets hidden; empty: not set
+  KeyType type = KeyType::kText;
+  std::string origin;
+};
+std::vector<ShownSetting> ShownSettings(const Config& config);
 
 /// `key = value` lines in TOML, secrets hidden; with `origins` each line says where the value came from.
 std::string PrintConfig(const Config& config, bool origins);

@@ -2,20 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
-
-#include <fmt/format.h>
-
-#include "base/text.hpp"
-#include "config/units.hpp"
-#include "store_url.hpp"
 
 namespace sealane::cli {
 namespace {
 
 using enum KeyType;
 
-constexpr std::array<KeySpec, 11> kKeys = {{
+constexpr std::array<KeySpec, 42> kKeys = {{
     {Key::kStoreUrl, "store.url", kStoreUrl, "", false,
      "The database with the outbox: postgres://user@host:port/database or sqlite:PATH."},
     {Key::kStoreSchema, "store.schema", kSchemaName, "sealane", false,
@@ -28,6 +21,99 @@ constexpr std::array<KeySpec, 11> kKeys = {{
      "How long one statement may run in PostgreSQL; 0 is without limit."},
     {Key::kStoreCreateRoles, "store.create_roles", kTruth, "true", false,
      "Whether `sealane migrate up` makes the writer, relay and operator roles."},
+
+    {Key::kBrokerUrl, "broker.url", kBrokerUrl, "", false,
+     "Where events go: kafka://host:port,host:port, journal:PATH, http://..., https://..., stdout: or null:."},
+    {Key::kBrokerHttpTimeout, "broker.http.timeout", kDuration, "30s", false,
+     "How long an HTTP destination may take for one event."},
+    {Key::kBrokerHttpCaFile, "broker.http.ca_file", kPath, "", false,
+     "Certificates to trust, in PEM; not set: the system's."},
+    {Key::kBrokerJournalPartitions,
+     "broker.journal.partitions",
+     kInteger,
+     "16",
+     false,
+     "Partitions of a journal topic that is made new.",
+     {},
+     1,
+     1024},
+
+    {Key::kRouteStore, "route.store", kNames, "default", false, "The stores this route reads; each runs on its own."},
+    {Key::kRouteBroker, "route.broker", kName, "default", false, "The broker it publishes to."},
+    {Key::kRouteOrder, "route.order", kChoice, "key", false,
+     "Which events keep their order among each other, and wait for each other when one fails.",
+     "key|tenant|global|none"},
+    {Key::kRouteProfile, "route.profile", kChoice, "envelope", false, "The form of a message (docs/envelope.md).",
+     "envelope|cloudevents|cloudevents-structured|debezium|raw"},
+    {Key::kRouteSource, "route.source", kText, "", false,
+     "The CloudEvents source; not set: /sealane/ and the event's producer."},
+    {Key::kRouteTopic, "route.topic", kTemplate, "", false,
+     "Template of the broker's topic, with ${topic}, ${type}, ${tenant}, ${aggregate_type} and ${kind}; not set: the "
+     "event's own topic."},
+    {Key::kRouteFilterTopics, "route.filter.topics", kTexts, "", false,
+     "Only events of these topics; `*` stands for anything. What does not pass a filter is done at once."},
+    {Key::kRouteFilterTypes, "route.filter.types", kTexts, "", false, "Only events of these types."},
+    {Key::kRouteFilterTenants, "route.filter.tenants", kTexts, "", false, "Only events of these tenants."},
+    {Key::kRouteFilterAggregateTypes, "route.filter.aggregate_types", kTexts, "", false,
+     "Only events about these kinds of aggregate."},
+    {Key::kRouteRetryPreset, "route.retry.preset", kChoice, "patient", false,
+     "How often an event that fails is tried again: patient (1s to 5m, 10 attempts), brief (100ms to 1.6s, 5), "
+     "payments "
+     "(1s to 1h, 12). The keys below change single values of it.",
+     "patient|brief|payments"},
+    {Key::kRouteRetryFirst, "route.retry.first", kDuration, "", false, "The wait before the second attempt."},
+    {Key::kRouteRetryFactor,
+     "route.retry.factor",
+     kDecimal,
+     "",
+     false,
+     "Each further wait is this much longer.",
+     {},
+     1,
+     100},
+    {Key::kRouteRetryMax, "route.retry.max", kDuration, "", false, "No wait is longer."},
+    {Key::kRouteRetryJitter,
+     "route.retry.jitter",
+     kDecimal,
+     "",
+     false,
+     "A wait is shortened at random by up to this share.",
+     {},
+     0,
+     1},
+    {Key::kRouteRetryAttempts,
+     "route.retry.attempts",
+     kInteger,
+     "",
+     false,
+     "After this many an event is dead and waits for a person; 0 is without limit.",
+     {},
+     0,
+     1'000'000},
+    {Key::kRouteDeadLetterTopic, "route.dead_letter_topic", kText, "", false, "Dead events are published here too."},
+    {Key::kRouteDeadHoldsFollowers, "route.dead_holds_followers", kTruth, "true", false,
+     "Whether events of the same key wait behind a dead one."},
+    {Key::kRouteFair, "route.fair", kTruth, "true", false,
+     "Whether a tenant with a long backlog leaves room for the others."},
+
+    {Key::kRelayLease, "relay.lease", kDuration, "10s", false,
+     "The work of a relay that died is taken over after this."},
+    {Key::kRelaySettleInterval, "relay.settle_interval", kDuration, "250ms", false,
+     "Progress is written at most this often; what was not is sent again after a crash."},
+    {Key::kRelayPollMax, "relay.poll_max", kDuration, "300ms", false,
+     "The longest wait between looks at an idle log."},
+    {Key::kRelayDrainTimeout, "relay.drain_timeout", kDuration, "10s", false,
+     "At a stop, how long to wait for messages that are on their way."},
+    {Key::kRelayMemoryMax, "relay.memory_max", kSize, "24MiB", false,
+     "Memory per route for events that were read and are not settled."},
+    {Key::kRelayOwner, "relay.owner", kText, "", false,
+     "Start of the relay's name in leases and logs; a random part is added. Not set: the host's name and process "
+     "id."},
+    {Key::kRelayListen, "relay.listen", kListen, "127.0.0.1:9464", false,
+     "Where /livez, /readyz and /metrics are served: HOST:PORT, or off."},
+    {Key::kRelayWake, "relay.wake", kWake, "", false,
+     "Where writers ring after a commit, so that the relay looks at once: unix:PATH or udp:HOST:PORT."},
+
     {Key::kOutboxProducer, "outbox.producer", kText, "", false, "Name of this service, for events that carry none."},
     {Key::kOutboxPayloadMax, "outbox.payload_max", kSize, "900KiB", false, "The largest payload that is accepted."},
     {Key::kOutboxSchemasDir, "outbox.schemas_dir", kPath, "", false,
@@ -38,56 +124,10 @@ constexpr std::array<KeySpec, 11> kKeys = {{
      "text|json"},
 }};
 
-std::vector<std::string_view> Split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, at), text.size());
-    parts.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return parts;
-}
-
-Error Bad(std::string message, std::string hint) {
-  return Error(ErrorKind::kMisconfigured, "bad_configuration", std::move(message)).WithHint(std::move(hint));
-}
-
-Result<std::string> CheckDuration(std::string_view text, bool zero_allowed) {
-  SEALANE_ASSIGN_OR_RETURN(const auto duration, ParseDuration(text));
-  if (duration.count() == 0 && !zero_allowed) return Bad("it must not be 0", "give a duration, for example 5s");
-  return FormatDuration(duration);
-}
-
-Result<std::string> CheckSize(std::string_view text) {
-  SEALANE_ASSIGN_OR_RETURN(const std::uint64_t size, ParseSize(text));
-  if (size == 0) return Bad("it must not be 0", "give a size, for example 900KiB");
-  return FormatSize(size);
-}
-
-Result<std::string> CheckTruth(std::string_view text) {
-  if (text == "true" || text == "false") return std::string(text);
-  return Bad(fmt::format("`{}` is neither true nor false", text), "write true or false");
-}
-
-Result<std::string> CheckChoice(const KeySpec& spec, std::string_view text) {
-  const std::vector<std::string_view> choices = Split(spec.choices, '|');
-  if (std::find(choices.begin(), choices.end(), text) != choices.end()) return std::string(text);
-  const std::string_view meant = ClosestMatch(text, choices);
-  return Bad(
-      fmt::format("`{}` is none of {}", text, spec.choices),
-      meant.empty() ? fmt::format("choose one of {}", spec.choices) : fmt::format("did you mean `{}`?", meant));
-}
-
-Result<std::string> CheckSchemaName(std::string_view text) {
-  constexpr std::size_t kMax = 40;
-  const auto is_start = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
-  const auto is_part = [&](char c) { return is_start(c) || (c >= '0' && c <= '9'); };
-  const bool fits =
-      !text.empty() && text.size() <= kMax && is_start(text[0]) && std::all_of(text.begin(), text.end(), is_part);
-  if (fits) return std::string(text);
-  return Bad(fmt::format("`{}` is not a schema name", text),
-             "use lower-case letters, digits and _, not starting with a digit, at most 40");
-}
+constexpr std::array<FreeTable, 2> kFreeTables = {{
+    {kKafkaTable, "Any property of librdkafka, for example `\"security.protocol\" = \"SASL_SSL\"`."},
+    {kHttpHeaderTable, "Headers that every request to an HTTP destination carries; never shown."},
+}};
 
 }  // namespace
 
@@ -106,9 +146,20 @@ const KeySpec* FindKey(std::string_view name) {
   return found == kKeys.end() ? nullptr : &*found;
 }
 
-std::string VariableName(const KeySpec& spec) {
+Section SectionOf(const KeySpec& spec) {
+  if (spec.name.starts_with("store.")) return Section::kStore;
+  if (spec.name.starts_with("broker.")) return Section::kBroker;
+  if (spec.name.starts_with("route.")) return Section::kRoute;
+  return Section::kProgram;
+}
+
+std::span<const FreeTable> FreeTables() {
+  return kFreeTables;
+}
+
+std::string VariableName(std::string_view key_name) {
   std::string name = "SEALANE_";
-  for (const char c : spec.name) {
+  for (const char c : key_name) {
     if (c == '.') {
       name += "__";
     } else {
@@ -116,64 +167,6 @@ std::string VariableName(const KeySpec& spec) {
     }
   }
   return name;
-}
-
-std::string DescribeType(const KeySpec& spec) {
-  switch (spec.type) {
-    case kText:
-      return "text";
-    case kStoreUrl:
-      return "store URL";
-    case kSchemaName:
-      return "name";
-    case kPath:
-      return "path";
-    case kSecretFile:
-      return "path of a secret";
-    case kDuration:
-      return "duration";
-    case kDurationOrNone:
-      return "duration or 0";
-    case kSize:
-      return "size";
-    case kTruth:
-      return "true or false";
-    case kChoice:
-      return std::string(spec.choices);
-  }
-  SEALANE_ASSERT(false, "every type of key is described");
-}
-
-Result<std::string> CheckValue(const KeySpec& spec, std::string_view text) {
-  switch (spec.type) {
-    case kText:
-    case kPath:
-    case kSecretFile:
-      return std::string(text);
-    case kStoreUrl: {
-      SEALANE_RETURN_IF_ERROR(ParseStoreUrl(text));
-      return std::string(text);
-    }
-    case kSchemaName:
-      return CheckSchemaName(text);
-    case kDuration:
-      return CheckDuration(text, false);
-    case kDurationOrNone:
-      return CheckDuration(text, true);
-    case kSize:
-      return CheckSize(text);
-    case kTruth:
-      return CheckTruth(text);
-    case kChoice:
-      return CheckChoice(spec, text);
-  }
-  SEALANE_ASSERT(false, "every type of key is checked");
-}
-
-std::string ShownValue(const KeySpec& spec, std::string_view text) {
-  if (text.empty()) return {};
-  if (spec.secret) return "***";
-  return spec.type == kStoreUrl ? RedactUrl(text) : std::string(text);
 }
 
 }  // namespace sealane::cli

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,37 @@ enum class Key : std::uint8_t {
   kStoreConnectTimeout,
   kStoreStatementTimeout,
   kStoreCreateRoles,
+  kBrokerUrl,
+  kBrokerHttpTimeout,
+  kBrokerHttpCaFile,
+  kBrokerJournalPartitions,
+  kRouteStore,
+  kRouteBroker,
+  kRouteOrder,
+  kRouteProfile,
+  kRouteSource,
+  kRouteTopic,
+  kRouteFilterTopics,
+  kRouteFilterTypes,
+  kRouteFilterTenants,
+  kRouteFilterAggregateTypes,
+  kRouteRetryPreset,
+  kRouteRetryFirst,
+  kRouteRetryFactor,
+  kRouteRetryMax,
+  kRouteRetryJitter,
+  kRouteRetryAttempts,
+  kRouteDeadLetterTopic,
+  kRouteDeadHoldsFollowers,
+  kRouteFair,
+  kRelayLease,
+  kRelaySettleInterval,
+  kRelayPollMax,
+  kRelayDrainTimeout,
+  kRelayMemoryMax,
+  kRelayOwner,
+  kRelayListen,
+  kRelayWake,
   kOutboxProducer,
   kOutboxPayloadMax,
   kOutboxSchemasDir,
@@ -24,17 +56,34 @@ enum class Key : std::uint8_t {
   kLogFormat,
 };
 
+/// Where a key may stand.
+enum class Section : std::uint8_t {
+  kProgram,  ///< once: `log.level`
+  kStore,    ///< `store.url` for the store named `default`, `stores.NAME.url` for others
+  kBroker,   ///< `broker.url`, `brokers.NAME.url`
+  kRoute,    ///< `route.NAME.order`; the table has `route.order`
+};
+
 enum class KeyType : std::uint8_t {
   kText,
   kStoreUrl,    ///< may carry a password: shown through RedactUrl()
+  kBrokerUrl,   ///< likewise
   kSchemaName,  ///< a plain SQL identifier
+  kName,        ///< of a section of this file
+  kNames,       ///< a list of them
   kPath,
   kSecretFile,  ///< a path whose content is a secret; the path itself may be shown
   kDuration,
   kDurationOrNone,  ///< 0 means without limit
   kSize,
+  kInteger,  ///< within low and high
+  kDecimal,  ///< likewise
   kTruth,
   kChoice,
+  kTexts,     ///< a list; the items are separated by commas where there is only text
+  kTemplate,  ///< text with ${...} for fields of an event
+  kListen,    ///< HOST:PORT or off
+  kWake,      ///< unix:PATH or udp:HOST:PORT
 };
 
 /// One row of the table from which parsing, environment names, `config print` and docs/configuration.md are made.
@@ -46,24 +95,27 @@ struct KeySpec {
   bool secret;                    ///< never shown
   std::string_view doc;           ///< one line
   std::string_view choices = {};  ///< for kChoice, separated by '|'
+  std::int64_t low = 0;           ///< for kInteger and kDecimal
+  std::int64_t high = std::numeric_limits<std::int32_t>::max();
+};
+
+/// A table of the file whose keys are somebody else's: they are passed on as they are.
+struct FreeTable {
+  std::string_view name;  ///< `broker.kafka`
+  std::string_view doc;   ///< one line
 };
 
 std::span<const KeySpec> Keys();
 const KeySpec& SpecOf(Key key);
 /// Null when there is no such key.
 const KeySpec* FindKey(std::string_view name);
+Section SectionOf(const KeySpec& spec);
 
-/// `store.connect_timeout` is SEALANE_STORE__CONNECT_TIMEOUT.
-std::string VariableName(const KeySpec& spec);
+std::span<const FreeTable> FreeTables();
+inline constexpr std::string_view kKafkaTable = "broker.kafka";
+inline constexpr std::string_view kHttpHeaderTable = "broker.http.headers";
 
-/// What a value of this key may look like, for people: `duration`, `true or false`, ...
-std::string DescribeType(const KeySpec& spec);
-
-/// Checks a value given as text and returns its canonical spelling. Errors are kMisconfigured with a hint; they never
-/// repeat a value that may hold a secret.
-Result<std::string> CheckValue(const KeySpec& spec, std::string_view text);
-
-/// The value as it may be shown anywhere.
-std::string ShownValue(const KeySpec& spec, std::string_view text);
+/// `store.connect_timeout` is SEALANE_STORE__CONNECT_TIMEOUT; `route.main.order` is SEALANE_ROUTE__MAIN__ORDER.
+std::string VariableName(std::string_view key_name);
 
 }  // namespace sealane::cli

@@ -9,6 +9,16 @@
 namespace sealane::cli {
 namespace {
 
+// Leaves the type at kOther when an item is no text.
+void FillList(const toml::array& array, TomlEntry& entry) {
+  for (const toml::node& item : array) {
+    const auto* text = item.as_string();
+    if (text == nullptr) return;
+    entry.items.push_back(text->get());
+  }
+  entry.type = TomlType::kTexts;
+}
+
 TomlEntry Describe(std::string name, const toml::node& node, int line) {
   TomlEntry entry{.name = std::move(name), .type = TomlType::kOther, .text = {}, .line = line};
   if (const auto* text = node.as_string()) {
@@ -17,9 +27,16 @@ TomlEntry Describe(std::string name, const toml::node& node, int line) {
   } else if (const auto* number = node.as_integer()) {
     entry.type = TomlType::kInteger;
     entry.text = fmt::format("{}", number->get());
+  } else if (const auto* decimal = node.as_floating_point()) {
+    entry.type = TomlType::kDecimal;
+    entry.text = fmt::format("{}", decimal->get());
   } else if (const auto* truth = node.as_boolean()) {
     entry.type = TomlType::kTruth;
     entry.text = truth->get() ? "true" : "false";
+  } else if (const auto* array = node.as_array()) {
+    FillList(*array, entry);
+  } else if (node.is_table()) {
+    entry.type = TomlType::kEmptyTable;
   }
   return entry;
 }

@@ -1,0 +1,66 @@
+#include "bench_relay/contest.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "bench_relay/session.hpp"
+#include "bench_relay/stopwatch.hpp"
+#include "goals.hpp"
+
+namespace sealane::bench {
+
+void Contest::Run(int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < ways_.size(); ++i) {
+      Way& way = ways_[round % 2 == 0 ? i : ways_.size() - 1 - i];
+      const double cpu_before = CpuSeconds();
+      way.rates.push_back(way.run());
+      way.cpu.push_back((CpuSeconds() - cpu_before) * 1e6 / events_);
+      std::fprintf(stderr, "relay: round %d of %d: %s: %.0f events/s, %.2f us of CPU per event\n", round + 1, rounds,
+                   way.label.c_str(), way.rates.back(), way.cpu.back());
+    }
+  }
+}
+
+double Contest::RateOf(const std::string& label) const {
+  return Median(Find(label).rates);
+}
+
+double Contest::CpuOf(const std::string& label) const {
+  return Median(Find(label).cpu);
+}
+
+double Contest::Ratio(const std::string& label, const std::string& to) const {
+  const Way& way = Find(label);
+  const Way& other = Find(to);
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < way.rates.size(); ++i) ratios.push_back(way.rates[i] / other.rates[i]);
+  return Median(std::move(ratios));
+}
+
+const Contest::Way& Contest::Find(const std::string& label) const {
+  const auto found = std::ranges::find(ways_, label, &Way::label);
+  if (found == ways_.end()) Fail("nothing was measured under the name " + label);
+  return *found;
+}
+
+void PrintChart(const std::string& title, const std::vector<Bar>& bars) {
+  constexpr double kWidth = 50;
+  std::size_t wide = 0;
+  double longest = 1;
+  for (const Bar& bar : bars) {
+    wide = std::max(wide, bar.label.size());
+    longest = std::max(longest, bar.value);
+  }
+  fmt::print("{}\n", title);
+  for (const Bar& bar : bars) {
+    const auto length = static_cast<std::size_t>(bar.value / longest * kWidth + 0.5);
+    fmt::print("{:<{}}  {:<50}  {:.0f}\n", bar.label, wide, std::string(length, '#'), bar.value);
+  }
+  fmt::print("\n");
+  std::fflush(stdout);
+}
+
+}  // namespace sealane::bench

@@ -1,0 +1,640 @@
+#include "relay/dispatcher.hpp"
+
+#include <algorithm>
+
+#include "base/crash_point.hpp"
+#include "base/log.hpp"
+#include "core/headers_json.hpp"
+
+namespace sealane {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kParkedLook{1'000};
+constexpr std::size_t kNamesMax = 100;  // error codes or topics counted by name; the rest is `other`
+// Positions that moved over nothing are written now and then, so that a successor does not start in the far past.
+constexpr std::chrono::seconds kMoveInterval{30};
+
+std::uint64_t& CountOf(std::map<std::string, std::uint64_t>& counts, std::string_view name) {
+  const auto found = counts.find(std::string(name));
+  if (found != counts.end()) return found->second;
+  return counts[counts.size() < kNamesMax ? std::string(name) : "other"];
+}
+
+// What the encoder relies on. Events without headers of their own are the rule, and cost nothing here.
+bool IsReadable(const EnvelopeView& event) {
+  return event.headers_json == "{}" || HeadersFromJson(event.headers_json).has_value();
+}
+
+}  // namespace
+
+std::uint64_t Dispatcher::Token::Pack() const {
+  return static_cast<std::uint64_t>(kind) << 62 | static_cast<std::uint64_t>(slot) << 32 | entry;
+}
+
+Dispatcher::Token Dispatcher::Token::Unpack(std::uint64_t packed) {
+  return {.kind = static_cast<TokenKind>(packed >> 62),
+          .slot = static_cast<std::uint32_t>(packed >> 32 & 0x3fffffff),
+          .entry = static_cast<std::uint32_t>(packed)};
+}
+
+Dispatcher::Dispatcher(const RelayOptions& options, TopicTemplate topics, LeaseBoard& board, WorkQueue& queue,
+                       MemoryBudget& budget, Clock& clock, Random& random)
+    : options_(options),
+      board_(board),
+      queue_(queue),
+      budget_(budget),
+      clock_(clock),
+      random_(random),
+      topics_(std::move(topics)),
+      encoder_(options.profile, options.wire) {}
+
+Result<Dispatcher::Step> Dispatcher::RunOnce(OutboxLog& log, Publisher& publisher, milliseconds wait) {
+  now_ = clock_.Now();
+  WatchLease(publisher);
+  SEALANE_RETURN_IF_ERROR(TakeWork(log));
+  Step step;
+  step.submitted = SubmitAgain(publisher) + SubmitPages(publisher);
+  CrashPoint("relay.submitted");
+
+  const bool more = !to_submit_.empty() && step.submitted > 0;
+  deliveries_.clear();
+  publisher.Collect(deliveries_, more ? milliseconds{0} : wait);
+  step.delivered = deliveries_.size();
+  if (!deliveries_.empty()) now_ = clock_.Now();
+  for (const Delivery& delivery : deliveries_) OnDelivery(delivery, publisher);
+  if (step.delivered > 0) CrashPoint("relay.delivered");
+
+  SEALANE_RETURN_IF_ERROR(RetryParked(log, publisher));
+  if (SettleIsDue()) {
+    SEALANE_ASSIGN_OR_RETURN(step.settled, Settle(log));
+  }
+  SEALANE_RETURN_IF_ERROR(ReleaseQuietLanes(log));
+  return step;
+}
+
+// ---- leases -------------------------------------------------------------------------------------
+
+void Dispatcher::WatchLease(Publisher& publisher) {
+  if (!ledger_.empty() && clock_.SinceBoot() >= board_.deadline()) {
+    // Somebody else may own our lanes by now. What is on its way cannot be called back, but nothing more is sent.
+    LogWarning("lease ran out", {{"store", options_.store},
+                                 {"route", options_.route},
+                                 {"owner", options_.owner},
+                                 {"lanes", ledger_.leases().size()},
+                                 {"in_flight", inflight_}});
+    counts_.fenced += ledger_.leases().size();
+    publisher.Abandon();
+    board_.DropAll();
+  }
+  if (board_.generation() == seen_generation_) return;
+  seen_generation_ = board_.generation();
+  const std::vector<LeaseBoard::Held> held = board_.held();
+  for (const LaneLease lease : ledger_.leases()) {
+    const bool ours = std::any_of(held.begin(), held.end(), [&](const auto& one) { return one.lease == lease; });
+    if (!ours) LoseLane(lease);
+  }
+}
+
+void Dispatcher::LoseLane(LaneLease lease) {
+  ledger_.Forget(lease);
+  parking_.Forget(lease);
+}
+
+// ---- work ---------------------------------------------------------------------------------------
+
+Status Dispatcher::TakeWork(OutboxLog& log) {
+  std::vector<LaneOpened> opened;
+  while (std::optional<Work> work = queue_.TryPop()) {
+    if (auto* lane = std::get_if<LaneOpened>(&*work)) {
+      opened.push_back(std::move(*lane));
+      continue;
+    }
+    // What is set aside in a lane is known before its first page comes.
+    SEALANE_RETURN_IF_ERROR(Open(log, opened));
+    if (auto* read = std::get_if<PageRead>(&*work)) {
+      AddPage(std::move(*read));
+    } else if (const auto* split = std::get_if<FlowSplit>(&*work)) {
+      ledger_.Split(*split);
+    } else if (const auto* merged = std::get_if<FlowMerged>(&*work)) {
+      ledger_.Merge(*merged);
+    } else if (const auto* closing = std::get_if<LaneClosing>(&*work)) {
+      ledger_.BeginClosing(closing->lease);
+    }
+  }
+  return Open(log, opened);
+}
+
+Status Dispatcher::Open(OutboxLog& log, std::vector<LaneOpened>& opened) {
+  if (opened.empty()) return Ok();
+  std::vector<LaneLease> leases;
+  for (const LaneOpened& lane : opened) {
+    ledger_.Open(lane);
+    leases.push_back(lane.lease);
+  }
+  opened.clear();
+  Result<std::vector<DueUnit>> blocked = log.BlockedUnits(leases);
+  if (!blocked) {
+    // Without it followers could overtake. The lanes are dropped and come again with a new epoch.
+    for (const LaneLease lease : leases) {
+      LoseLane(lease);
+      board_.Drop(lease);
+    }
+    return std::move(blocked).error();
+  }
+  parking_.Load(*blocked);
+  CrashPoint("relay.opened");
+  return Ok();
+}
+
+void Dispatcher::AddPage(PageRead read) {
+  auto page = std::make_unique<OpenPage>();
+  page->page = std::move(read.page);
+  page->flow = read.flow;
+  page->lanes = std::move(read.lanes);
+  page->waiting = page->page.entries.size();
+  Lane highest = 0;
+  for (const LaneLease& lease : page->lanes) highest = std::max(highest, lease.lane);
+  page->epochs.assign(static_cast<std::size_t>(highest) + 1, -1);
+  for (const LaneLease& lease : page->lanes) page->epochs[static_cast<std::size_t>(lease.lane)] = lease.epoch;
+
+  std::uint32_t slot = 0;
+  if (free_slots_.empty()) {
+    slot = static_cast<std::uint32_t>(pages_.size());
+    pages_.emplace_back();
+  } else {
+    slot = free_slots_.back();
+    free_slots_.pop_back();
+  }
+  pages_[slot] = std::move(page);
+  ++open_pages_;
+  ledger_.Begin(*pages_[slot]);
+  if (pages_[slot]->done()) {
+    FreeIfDone(slot);
+  } else {
+    to_submit_.push_back(slot);
+  }
+}
+
+void Dispatcher::FinishEntry(std::uint32_t slot) {
+  OpenPage& page = *pages_[slot];
+  if (--page.waiting == 0) ledger_.Advance(page);
+}
+
+void Dispatcher::FreeIfDone(std::uint32_t slot) {
+  OpenPage& page = *pages_[slot];
+  if (!page.done()) return;
+  budget_.Release(page.page.bytes);
+  pages_[slot].reset();
+  free_slots_.push_back(slot);
+  --open_pages_;
+}
+
+// ---- submitting ---------------------------------------------------------------------------------
+
+LaneLease Dispatcher::LeaseOf(const OpenPage& page, const LogEntry& entry) const {
+  return {.lane = entry.lane, .epoch = page.epochs[static_cast<std::size_t>(entry.lane)]};
+}
+
+std::string_view Dispatcher::UnitOf(const LogEntry& entry) {
+  switch (options_.order) {
+    case OrderMode::kKey:
+      return entry.event.key;
+    case OrderMode::kTenant:
+      return entry.event.tenant;
+    case OrderMode::kGlobal:
+      return "*";
+    case OrderMode::kNone:
+      break;
+  }
+  unit_ = entry.event.id.ToString();
+  return unit_;
+}
+
+// The broker keeps the order of messages with the same key.
+std::string_view Dispatcher::KeyOf(const EnvelopeView& event, std::string_view wire_key) const {
+  if (options_.order == OrderMode::kTenant) return event.tenant;
+  if (options_.order == OrderMode::kGlobal) return options_.route;
+  return wire_key;
+}
+
+Submitted Dispatcher::Send(const LogEntry& entry, Token token, Publisher& publisher) {
+  const WireView wire = encoder_.Encode(entry.event);
+  const Submitted submitted = publisher.Submit({.token = token.Pack(),
+                                                .event_id = entry.event.id,
+                                                .topic = topics_.Apply(entry.event),
+                                                .key = KeyOf(entry.event, wire.key),
+                                                .value = wire.value,
+                                                .headers = wire.headers});
+  if (submitted == Submitted::kTaken) {
+    ++inflight_;
+    ++counts_.attempts;
+  }
+  return submitted;
+}
+
+Dispatcher::Outcome Dispatcher::Handle(std::uint32_t slot, std::uint32_t index, Publisher& publisher) {
+  OpenPage& page = *pages_[slot];
+  const LogEntry& entry = page.page.entries[index];
+  const LaneLease lease = LeaseOf(page, entry);
+  if (!ledger_.Current(lease)) return Outcome::kFinished;  // somebody else's by now
+  if (!options_.filter.empty() && !options_.filter.Passes(entry.event)) {
+    ++counts_.filtered;
+    return Outcome::kFinished;
+  }
+  const bool early = entry.event.available_at && *entry.event.available_at > now_;
+  if (early || (!parking_.empty() && parking_.Blocks(UnitOf(entry)))) {
+    blocked_by_parked_ = board_.decisions().parked >= Membership::kParkedCountMax;
+    if (blocked_by_parked_) return Outcome::kStop;
+    ParkChange change = ChangeOf(entry, lease);
+    if (early) change.not_before = entry.event.available_at;
+    parking_.Park(std::move(change));
+    if (options_.order != OrderMode::kNone) parking_.Block(UnitOf(entry), lease);
+    ++counts_.parked_total;
+    return Outcome::kFinished;
+  }
+  if (!IsReadable(entry.event)) {
+    // Only somebody who wrote past the functions can have done this. It must not stop the others.
+    const Delivery why{.status = DeliveryStatus::kNotPersisted,
+                       .failure = FailureClass::kRejected,
+                       .code = "bad_headers",
+                       .message = "the stored headers are not a JSON object of texts"};
+    CountFailure(why, entry, 1);
+    ParkFailed(entry, lease, Judge(why, 1, options_.failures, random_), why, 1);
+    return Outcome::kFinished;
+  }
+  const Token token{.kind = TokenKind::kEntry, .slot = slot, .entry = index};
+  return Send(entry, token, publisher) == Submitted::kTaken ? Outcome::kSubmitted : Outcome::kStop;
+}
+
+std::size_t Dispatcher::SubmitPages(Publisher& publisher) {
+  std::size_t submitted = 0;
+  if (!resend_.empty() || clock_.SinceBoot() < hold_until_) return submitted;
+  while (!to_submit_.empty()) {
+    const std::uint32_t slot = to_submit_.front();
+    OpenPage& page = *pages_[slot];
+    // A page that was not begun is left alone at the end; one that was is finished, or its events would come twice.
+    if (draining_ && page.next_entry == 0) return submitted;
+    while (page.next_entry < page.page.entries.size()) {
+      const Outcome outcome = Handle(slot, static_cast<std::uint32_t>(page.next_entry), publisher);
+      if (outcome == Outcome::kStop) return submitted;
+      ++page.next_entry;
+      if (outcome == Outcome::kSubmitted) {
+        ++submitted;
+      } else {
+        FinishEntry(slot);
+      }
+    }
+    to_submit_.pop_front();
+    FreeIfDone(slot);
+  }
+  return submitted;
+}
+
+// What came back goes out again before anything else, in its old order, and only when nothing is on its way any more:
+// a message that is still unresolved may be an earlier one of the same key.
+std::size_t Dispatcher::SubmitAgain(Publisher& publisher) {
+  if (resend_.empty() || inflight_ > 0 || clock_.SinceBoot() < hold_until_) return 0;
+  const auto seq_of = [&](std::uint64_t packed) {
+    const Token token = Token::Unpack(packed);
+    return pages_[token.slot]->page.entries[token.entry].seq;
+  };
+  std::sort(resend_.begin(), resend_.end(), [&](std::uint64_t a, std::uint64_t b) { return seq_of(a) < seq_of(b); });
+  std::size_t submitted = 0;
+  std::size_t taken = 0;
+  for (; taken < resend_.size(); ++taken) {
+    const Token token = Token::Unpack(resend_[taken]);
+    if (token.kind == TokenKind::kDeadLetter) {
+      const Failed& failed = dead_lettering_.at(resend_[taken]);
+      const LogEntry& entry = pages_[token.slot]->page.entries[token.entry];
+      if (SendDeadLetter(entry, failed.why, failed.attempts, token, publisher) == Submitted::kFull) break;
+      ++submitted;
+      continue;
+    }
+    const Outcome outcome = Handle(token.slot, token.entry, publisher);
+    if (outcome == Outcome::kStop) break;
+    if (outcome == Outcome::kSubmitted) {
+      ++submitted;
+    } else {
+      FinishEntry(token.slot);
+      FreeIfDone(token.slot);
+    }
+  }
+  resend_.erase(resend_.begin(), resend_.begin() + static_cast<std::ptrdiff_t>(taken));
+  return submitted;
+}
+
+Submitted Dispatcher::SendDeadLetter(const LogEntry& entry, const Delivery& why, std::int32_t attempts, Token token,
+                                     Publisher& publisher) {
+  const WireView wire = encoder_.Encode(entry.event);
+  const std::string tries = std::to_string(attempts);
+  std::vector<HeaderView> headers(wire.headers.begin(), wire.headers.end());
+  headers.push_back({"sealane-dead-topic", topics_.Apply(entry.event)});
+  headers.push_back({"sealane-dead-code", why.code});
+  headers.push_back({"sealane-dead-message", why.message});
+  headers.push_back({"sealane-dead-attempts", tries});
+  const Submitted submitted = publisher.Submit({.token = token.Pack(),
+                                                .event_id = entry.event.id,
+                                                .topic = options_.failures.dead_letter_topic,
+                                                .key = KeyOf(entry.event, wire.key),
+                                                .value = wire.value,
+                                                .headers = headers});
+  if (submitted == Submitted::kTaken) ++inflight_;
+  return submitted;
+}
+
+// ---- deliveries ---------------------------------------------------------------------------------
+
+void Dispatcher::OnDelivery(const Delivery& delivery, Publisher& publisher) {
+  --inflight_;
+  const Token token = Token::Unpack(delivery.token);
+  switch (token.kind) {
+    case TokenKind::kEntry:
+      return OnEntry(delivery, token, publisher);
+    case TokenKind::kDeadLetter:
+      return OnDeadLetter(delivery, token);
+    case TokenKind::kRetry:
+      return OnRetry(delivery, token, publisher);
+  }
+}
+
+void Dispatcher::OnEntry(const Delivery& delivery, Token token, Publisher& publisher) {
+  OpenPage& page = *pages_[token.slot];
+  const LogEntry& entry = page.page.entries[token.entry];
+  const LaneLease lease = LeaseOf(page, entry);
+  const bool ours = ledger_.Current(lease);
+  if (delivery.status == DeliveryStatus::kPersisted) {
+    holds_ = 0;
+    CountPublished(entry);
+    if (!ours) ++counts_.late;
+    FinishEntry(token.slot);
+    return FreeIfDone(token.slot);
+  }
+  if (!ours) {
+    FinishEntry(token.slot);
+    return FreeIfDone(token.slot);
+  }
+  constexpr std::int32_t kFirstAttempt = 1;
+  CountFailure(delivery, entry, kFirstAttempt);
+  const Verdict verdict = Judge(delivery, kFirstAttempt, options_.failures, random_);
+  if (verdict.kind == Verdict::Kind::kResend) {
+    if (delivery.status == DeliveryStatus::kPossiblyPersisted) ++counts_.repeated;
+    resend_.push_back(delivery.token);
+    // Held back behind a failed one of its unit is not an outage; it is set aside as soon as it comes up again.
+    if (delivery.code != "held_back") Hold();
+    return;
+  }
+  if (verdict.state == ParkedState::kDead && !options_.failures.dead_letter_topic.empty()) {
+    BlockFollowers(entry, lease, verdict);
+    const Token copy{.kind = TokenKind::kDeadLetter, .slot = token.slot, .entry = token.entry};
+    dead_lettering_.insert_or_assign(copy.Pack(), Failed{.why = delivery, .attempts = kFirstAttempt});
+    if (SendDeadLetter(entry, delivery, kFirstAttempt, copy, publisher) == Submitted::kFull) {
+      resend_.push_back(copy.Pack());
+    }
+    return;
+  }
+  ParkFailed(entry, lease, verdict, delivery, kFirstAttempt);
+  FinishEntry(token.slot);
+  FreeIfDone(token.slot);
+}
+
+void Dispatcher::OnDeadLetter(const Delivery& delivery, Token token) {
+  OpenPage& page = *pages_[token.slot];
+  const LogEntry& entry = page.page.entries[token.entry];
+  const LaneLease lease = LeaseOf(page, entry);
+  if (delivery.status != DeliveryStatus::kPersisted && ledger_.Current(lease) &&
+      Judge(delivery, 1, options_.failures, random_).kind == Verdict::Kind::kResend) {
+    resend_.push_back(delivery.token);
+    return Hold();
+  }
+  const Failed failed = std::move(dead_lettering_.extract(delivery.token).mapped());
+  if (ledger_.Current(lease)) {
+    if (delivery.status != DeliveryStatus::kPersisted) {
+      LogError("a dead event could not be copied to the dead-letter topic",
+               {{"route", options_.route}, {"event_id", entry.event.id.ToString()}, {"error", delivery.code}});
+    }
+    ParkFailed(entry, lease, {.kind = Verdict::Kind::kPark, .state = ParkedState::kDead}, failed.why,
+               failed.attempts);
+  }
+  FinishEntry(token.slot);
+  FreeIfDone(token.slot);
+}
+
+void Dispatcher::BlockFollowers(const LogEntry& entry, LaneLease lease, const Verdict& verdict) {
+  const bool holds = verdict.state != ParkedState::kDead || options_.failures.dead_holds_followers;
+  if (options_.order != OrderMode::kNone && holds) parking_.Block(UnitOf(entry), lease);
+}
+
+void Dispatcher::ParkFailed(const LogEntry& entry, LaneLease lease, const Verdict& verdict, const Delivery& why,
+                            std::int32_t attempts) {
+  BlockFollowers(entry, lease, verdict);
+  const bool dead = verdict.state == ParkedState::kDead;
+  ParkChange change = ChangeOf(entry, lease);
+  change.state = verdict.state;
+  change.attempts = attempts;
+  change.retry_after = verdict.retry_after;
+  change.error_code = why.code;
+  change.error_message = why.message;
+  change.holds_followers = !dead || options_.failures.dead_holds_followers;
+  parking_.Park(std::move(change));
+  ++counts_.parked_total;
+  if (dead) ++counts_.dead_total;
+}
+
+ParkChange Dispatcher::ChangeOf(const LogEntry& entry, LaneLease lease) {
+  return {.lease = lease,
+          .seq = entry.seq,
+          .place = entry.place,
+          .id = entry.event.id,
+          .unit = std::string(UnitOf(entry)),
+          .tenant = std::string(entry.event.tenant),
+          .topic = std::string(entry.event.topic),
+          .key = std::string(entry.event.key)};
+}
+
+void Dispatcher::CountPublished(const LogEntry& entry) {
+  ++counts_.published;
+  counts_.published_bytes += entry.event.payload.size();
+  if (last_topic_count_ == nullptr || last_topic_ != entry.event.topic) {
+    last_topic_ = entry.event.topic;
+    last_topic_count_ = &CountOf(counts_.topics, last_topic_);
+  }
+  ++*last_topic_count_;
+  counts_.commit_to_publish.Add(std::max(0.0, std::chrono::duration<double>(now_ - entry.appended_at).count()));
+}
+
+void Dispatcher::CountFailure(const Delivery& delivery, const LogEntry& entry, std::int32_t attempts) {
+  ++CountOf(counts_.failures, delivery.code);
+  // During an outage thousands come back at once; the hold is logged, not each of them.
+  if (delivery.failure == FailureClass::kOutage || delivery.failure == FailureClass::kMisconfigured) return;
+  LogWarning("event failed", {{"store", options_.store},
+                              {"route", options_.route},
+                              {"event_id", entry.event.id.ToString()},
+                              {"tenant", entry.event.tenant},
+                              {"topic", entry.event.topic},
+                              {"lane", entry.lane},
+                              {"seq", entry.seq},
+                              {"attempt", attempts},
+                              {"class", ToString(delivery.failure)},
+                              {"error", delivery.code},
+                              {"detail", delivery.message}});
+}
+
+void Dispatcher::Hold() {
+  const BootTime now = clock_.SinceBoot();
+  if (hold_until_ > now) return;
+  ++holds_;
+  hold_until_ = now + options_.failures.outage.DelayAfter(holds_, random_).value_or(milliseconds{1'000});
+}
+
+// ---- what was set aside -------------------------------------------------------------------------
+
+Status Dispatcher::RetryParked(OutboxLog& log, Publisher& publisher) {
+  const BootTime now = clock_.SinceBoot();
+  const bool anything = !parking_.empty() || board_.decisions().parked > 0;
+  if (!anything || draining_ || ledger_.empty() || now < parked_look_ || now < hold_until_) return Ok();
+  parked_look_ = now + kParkedLook;
+  // What is known goes to the store first, so that the store's answer is about everything.
+  if (parking_.has_changes()) SEALANE_RETURN_IF_ERROR(Settle(log));
+  const std::vector<LaneLease> leases = ledger_.leases();
+  SEALANE_ASSIGN_OR_RETURN(const std::vector<DueUnit> blocked, log.BlockedUnits(leases));
+  parking_.Reconcile(blocked);
+  if (parking_.runs() >= Parking::kRunsMax) return Ok();
+  SEALANE_ASSIGN_OR_RETURN(const std::vector<DueUnit> due, log.DueUnits(leases, Parking::kRunsMax - parking_.runs()));
+  for (const DueUnit& unit : due) {
+    if (parking_.IsRunning(unit)) continue;
+    RetryRun run{.unit = unit, .page = {}, .entries = {}};
+    SEALANE_ASSIGN_OR_RETURN(run.page, log.ReadParked(unit, Parking::kRunEntriesMax, run.entries));
+    if (run.entries.empty()) continue;
+    StartRetry(parking_.Begin(std::move(run)), publisher);
+  }
+  return Ok();
+}
+
+void Dispatcher::StartRetry(std::uint32_t slot, Publisher& publisher) {
+  RetryRun& run = *parking_.run(slot);
+  const Token token{.kind = TokenKind::kRetry, .slot = slot};
+  // When there is no room the unit stays due, and is found again by the next look.
+  if (!ledger_.LeaseOf(run.entry().lane) || Send(run.entry(), token, publisher) == Submitted::kFull)
+    parking_.End(slot);
+}
+
+void Dispatcher::OnRetry(const Delivery& delivery, Token token, Publisher& publisher) {
+  RetryRun& run = *parking_.run(token.slot);
+  const LogEntry& entry = run.entry();
+  const ParkedEntry& parked = run.entries[run.at];
+  // A unit may span lanes, by the order mode. One that was lost and taken again is another relay's turn in between.
+  const std::optional<LaneLease> lease = ledger_.LeaseOf(entry.lane);
+  const bool ours = lease && ledger_.Current(run.unit.lease);
+  if (delivery.status == DeliveryStatus::kPersisted) {
+    holds_ = 0;
+    CountPublished(entry);
+    if (!ours) {
+      ++counts_.late;
+      return parking_.End(token.slot);
+    }
+    parking_.Unpark(*lease, entry.seq);
+    if (++run.at < run.entries.size() && !draining_) return StartRetry(token.slot, publisher);
+    parked_look_ = BootTime{0};  // there may be more of this unit, or none: then it flows again
+    return parking_.End(token.slot);
+  }
+  if (!ours) return parking_.End(token.slot);
+  const std::int32_t attempts = parked.attempts + 1;
+  CountFailure(delivery, entry, attempts);
+  const Verdict verdict = Judge(delivery, attempts, options_.failures, random_);
+  if (verdict.kind == Verdict::Kind::kResend) {
+    Hold();
+    return parking_.End(token.slot);
+  }
+  ParkFailed(entry, *lease, verdict, delivery, attempts);
+  parking_.End(token.slot);
+}
+
+// ---- settling -----------------------------------------------------------------------------------
+
+bool Dispatcher::SettleIsDue() const {
+  const BootTime since = clock_.SinceBoot() - settled_at_;
+  if (ledger_.dirty() || parking_.has_changes()) return since >= options_.settle_interval;
+  return ledger_.moved() && since >= kMoveInterval;
+}
+
+Result<bool> Dispatcher::Settle(OutboxLog& log) {
+  SettleRequest request;
+  request.progress = ledger_.Progress();
+  parking_.AddTo(request);
+  if (request.empty()) return false;
+  CrashPoint("relay.before_settle");
+  SEALANE_ASSIGN_OR_RETURN(const SettleReport report, log.Settle(request));
+  CrashPoint("relay.after_settle");
+  settled_at_ = clock_.SinceBoot();
+  ++counts_.settles;
+  ledger_.MarkWritten();
+  parking_.Written();
+  for (const Lane lane : report.fenced) {
+    for (const LaneLease lease : ledger_.leases()) {
+      if (lease.lane != lane) continue;
+      LogWarning("lane taken by another relay", {{"store", options_.store},
+                                                 {"route", options_.route},
+                                                 {"owner", options_.owner},
+                                                 {"lane", lane},
+                                                 {"epoch", lease.epoch}});
+      ++counts_.fenced;
+      LoseLane(lease);
+      board_.Drop(lease);
+    }
+  }
+  return true;
+}
+
+Status Dispatcher::ReleaseQuietLanes(OutboxLog& log) {
+  std::vector<LaneLease> ready = ledger_.ReadyToRelease();
+  if (ready.empty() || parking_.has_changes()) return Ok();
+  CrashPoint("relay.before_release");
+  SEALANE_RETURN_IF_ERROR(log.Release(ready));
+  for (const LaneLease lease : ready) {
+    LoseLane(lease);
+    board_.Drop(lease);
+  }
+  return Ok();
+}
+
+// ---- the end ------------------------------------------------------------------------------------
+
+bool Dispatcher::quiet() const {
+  const bool begun = !to_submit_.empty() && pages_[to_submit_.front()]->next_entry > 0;
+  return inflight_ == 0 && resend_.empty() && !begun && parking_.runs() == 0 && !parking_.has_changes();
+}
+
+std::size_t Dispatcher::GiveUp(Publisher& publisher) {
+  publisher.Abandon();
+  // Answers that came in time still count: fewer events are sent again.
+  deliveries_.clear();
+  publisher.Collect(deliveries_, milliseconds{0});
+  for (const Delivery& delivery : deliveries_) {
+    if (delivery.status == DeliveryStatus::kPersisted) OnDelivery(delivery, publisher);
+  }
+  return inflight_ + resend_.size();
+}
+
+void Dispatcher::FillGauges(RelayStats& stats) const {
+  stats.inflight_messages = inflight_;
+  stats.inflight_bytes = budget_.used();
+  std::optional<Timestamp> oldest;
+  std::int64_t first_seq = 0;
+  for (const auto& page : pages_) {
+    if (page == nullptr || page->done() || page->page.entries.empty()) continue;
+    const LogEntry& first = page->page.entries.front();
+    if (!oldest || first.appended_at < *oldest) oldest = first.appended_at;
+    if (first_seq == 0 || first.seq < first_seq) first_seq = first.seq;
+  }
+  stats.oldest_pending_seconds =
+      oldest ? std::max(0.0, std::chrono::duration<double>(clock_.Now() - *oldest).count()) : 0.0;
+  stats.pending = first_seq == 0 ? 0 : std::max<std::int64_t>(0, stats.seq_high - first_seq + 1);
+  if (blocked_by_parked_) {
+    stats.problem = "too many events are set aside: nothing more can be, so the route waits";
+    stats.problem_code = "parked_limit";
+  }
+}
+
+}  // namespace sealane

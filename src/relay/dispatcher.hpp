@@ -1,0 +1,150 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "sealane/clock.hpp"
+#include "sealane/random.hpp"
+
+#include "core/wire_encoder.hpp"
+#include "relay/judge.hpp"
+#include "relay/lease_board.hpp"
+#include "relay/ledger.hpp"
+#include "relay/parking.hpp"
+#include "relay/relay_options.hpp"
+#include "relay/relay_stats.hpp"
+#include "relay/topic_template.hpp"
+#include "relay/work.hpp"
+
+namespace sealane {
+
+/// The publishing loop: takes pages, submits their events in order, judges what became of them, and writes down how
+/// far every lane has come.
+///
+/// Writes nothing per event on the happy path. Positions, events set aside and events that came back from there are
+/// written together, at most every settle_interval, in one transaction that never spans a call to the destination.
+/// One thread.
+class Dispatcher {
+ public:
+  Dispatcher(const RelayOptions& options, TopicTemplate topics, LeaseBoard& board, WorkQueue& queue,
+             MemoryBudget& budget, Clock& clock, Random& random);
+
+  struct Step {
+    std::size_t submitted = 0;
+    std::size_t delivered = 0;
+    bool settled = false;
+  };
+  /// Waits for deliveries at most `wait`, and not at all while there is something to submit.
+  Result<Step> RunOnce(OutboxLog& log, Publisher& publisher, std::chrono::milliseconds wait);
+
+  /// From now on only what was begun is finished.
+  void BeginDrain() { draining_ = true; }
+  /// Nothing is on its way and everything known is written down.
+  bool quiet() const;
+  /// No page is waiting or on its way: together with a reader that has caught up this means drained.
+  bool empty() const { return open_pages_ == 0 && quiet(); }
+  /// At the end of a drain that took too long: takes back what has no answer. Returns how many messages that were.
+  std::size_t GiveUp(Publisher& publisher);
+  /// Writes down what is known, whatever the interval.
+  Result<bool> Settle(OutboxLog& log);
+
+  /// Everything it knows; the rest of the statistics is filled in by others.
+  const RelayStats& counts() const { return counts_; }
+  void FillGauges(RelayStats& stats) const;
+
+ private:
+  // Tokens say whom a delivery belongs to: a page's entry, the copy of one for the dead-letter topic, or a retry.
+  enum class TokenKind : std::uint8_t { kEntry, kDeadLetter, kRetry };
+  struct Token {
+    TokenKind kind = TokenKind::kEntry;
+    std::uint32_t slot = 0;
+    std::uint32_t entry = 0;
+    std::uint64_t Pack() const;
+    static Token Unpack(std::uint64_t packed);
+  };
+
+  void WatchLease(Publisher& publisher);
+  void LoseLane(LaneLease lease);
+  Status TakeWork(OutboxLog& log);
+  Status Open(OutboxLog& log, std::vector<LaneOpened>& opened);
+  void AddPage(PageRead read);
+  void FinishEntry(std::uint32_t slot);
+  void FreeIfDone(std::uint32_t slot);
+
+  std::size_t SubmitPages(Publisher& publisher);
+  std::size_t SubmitAgain(Publisher& publisher);
+  enum class Outcome : std::uint8_t { kSubmitted, kFinished, kStop };
+  Outcome Handle(std::uint32_t slot, std::uint32_t entry, Publisher& publisher);
+  Submitted Send(const LogEntry& entry, Token token, Publisher& publisher);
+  Submitted SendDeadLetter(const LogEntry& entry, const Delivery& why, std::int32_t attempts, Token token,
+                           Publisher& publisher);
+
+  void OnDelivery(const Delivery& delivery, Publisher& publisher);
+  void OnEntry(const Delivery& delivery, Token token, Publisher& publisher);
+  void OnDeadLetter(const Delivery& delivery, Token token);
+  void OnRetry(const Delivery& delivery, Token token, Publisher& publisher);
+  void BlockFollowers(const LogEntry& entry, LaneLease lease, const Verdict& verdict);
+  void ParkFailed(const LogEntry& entry, LaneLease lease, const Verdict& verdict, const Delivery& why,
+                  std::int32_t attempts);
+  ParkChange ChangeOf(const LogEntry& entry, LaneLease lease);
+  void CountPublished(const LogEntry& entry);
+  void CountFailure(const Delivery& delivery, const LogEntry& entry, std::int32_t attempts);
+  void Hold();
+
+  LaneLease LeaseOf(const OpenPage& page, const LogEntry& entry) const;
+  std::string_view UnitOf(const LogEntry& entry);
+  std::string_view KeyOf(const EnvelopeView& event, std::string_view wire_key) const;
+
+  Status RetryParked(OutboxLog& log, Publisher& publisher);
+  void StartRetry(std::uint32_t slot, Publisher& publisher);
+
+  bool SettleIsDue() const;
+  Status ReleaseQuietLanes(OutboxLog& log);
+
+  const RelayOptions& options_;
+  LeaseBoard& board_;
+  WorkQueue& queue_;
+  MemoryBudget& budget_;
+  Clock& clock_;
+  Random& random_;
+  TopicTemplate topics_;
+  WireEncoder encoder_;
+
+  Ledger ledger_;
+  Parking parking_;
+  std::uint64_t seen_generation_ = 0;
+
+  std::vector<std::unique_ptr<OpenPage>> pages_;  // by slot; null: free
+  std::vector<std::uint32_t> free_slots_;
+  std::size_t open_pages_ = 0;
+  std::deque<std::uint32_t> to_submit_;  // slots, in the order they were read
+  std::vector<std::uint64_t> resend_;    // tokens that came back; submitted before anything else
+  struct Failed {  // an event that goes to the dead-letter topic before it is written down as dead
+    Delivery why;
+    std::int32_t attempts = 0;
+  };
+  std::unordered_map<std::uint64_t, Failed> dead_lettering_;  // by the entry's token
+  std::size_t inflight_ = 0;
+  bool blocked_by_parked_ = false;
+  bool draining_ = false;
+
+  std::int32_t holds_ = 0;  // in a row
+  BootTime hold_until_{0};
+  BootTime settled_at_{0};
+  BootTime parked_look_{0};
+  Timestamp now_{};
+  RelayStats counts_;
+  std::string last_topic_;
+  std::uint64_t* last_topic_count_ = nullptr;
+  std::vector<Delivery> deliveries_;
+  std::string unit_;
+};
+
+}  // namespace sealane

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+
+#include "relay/relay_stats.hpp"
+
+namespace sealane {
+
+/// What runs: `version`, and the versions of the libraries it runs with, by name.
+using BuildInfo = std::map<std::string, std::string>;
+
+/// What the relays of this process know, in Prometheus' text format 0.0.4. docs/relay.md explains the families.
+///
+/// Series are bounded: a route shows at most kMetricTopicsMax topics and kMetricReasonsMax reasons of failures, the
+/// rest is added up under `other`; a label's value is cut at kMetricLabelMax bytes.
+std::string RenderMetrics(std::span<const RelayStats> relays, const BuildInfo& build);
+
+inline constexpr std::size_t kMetricTopicsMax = 100;
+inline constexpr std::size_t kMetricReasonsMax = 24;
+inline constexpr std::size_t kMetricLabelMax = 200;
+inline constexpr std::string_view kMetricsContentType = "text/plain; version=0.0.4; charset=utf-8";
+
+}  // namespace sealane

@@ -1,0 +1,129 @@
+// Protects the doctor's judgement: which facts are fine, which will hurt, which are wrong, and that each finding that
+// is not fine says what to do.
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "doctor/judgement.hpp"
+#include "support/command_run.hpp"
+#include "support/sqlite_file.hpp"
+
+namespace sealane::cli {
+namespace {
+
+using nlohmann::json;
+using sealane::testing::CommandResult;
+using sealane::testing::CommandRunner;
+using ::testing::HasSubstr;
+using Level = Finding::Level;
+
+postgres::DoctorFacts Healthy() {
+  postgres::DoctorFacts facts;
+  facts.server_version = "15.1";
+  facts.user = "relay";
+  facts.schema = "sealane";
+  facts.days_ahead = 14;
+  return facts;
+}
+
+/// The findings that are not fine; each must say what to do.
+std::vector<Finding> Problems(const std::vector<Finding>& findings) {
+  std::vector<Finding> problems;
+  for (const Finding& finding : findings) {
+    if (finding.level == Level::kGood) continue;
+    EXPECT_FALSE(finding.next.empty()) << finding.code;
+    EXPECT_FALSE(finding.symptom.empty()) << finding.code;
+    problems.push_back(finding);
+  }
+  return problems;
+}
+
+struct Illness {
+  const char* code;
+  Level level;
+  void (*infect)(postgres::DoctorFacts&);
+};
+
+TEST(JudgePostgres, NamesEveryIllness) {
+  EXPECT_TRUE(Problems(JudgePostgres("store a", Healthy())).empty());
+  const Illness illnesses[] = {
+      {"store_read_only", Level::kWrong, [](auto& facts) { facts.in_recovery = true; }},
+      {"fsync_off", Level::kWrong, [](auto& facts) { facts.fsync = false; }},
+      {"clock_difference", Level::kNotice, [](auto& facts) { facts.clock_difference = std::chrono::seconds{-5}; }},
+      {"clock_difference", Level::kNotice, [](auto& facts) { facts.clock_difference = std::chrono::seconds{5}; }},
+      {"sequence_cached", Level::kWrong, [](auto& facts) { facts.sequence_cache = 32; }},
+      {"identity_not_always", Level::kWrong, [](auto& facts) { facts.identity_always = false; }},
+      {"partitions_run_out", Level::kNotice, [](auto& facts) { facts.days_ahead = 1; }},
+      {"partitions_run_out", Level::kWrong, [](auto& facts) { facts.days_ahead = 0; }},
+      {"default_partition_used", Level::kNotice, [](auto& facts) { facts.default_partition_used = true; }},
+      {"rights_missing", Level::kWrong, [](auto& facts) { facts.missing_rights = {"insert on parked"}; }},
+      {"long_transactions", Level::kNotice, [](auto& facts) { facts.long_transactions = 2; }},
+      {"prepared_transactions", Level::kNotice, [](auto& facts) { facts.prepared_transactions = 1; }},
+  };
+  for (const Illness& illness : illnesses) {
+    postgres::DoctorFacts facts = Healthy();
+    illness.infect(facts);
+    const auto problems = Problems(JudgePostgres("store a", facts));
+    ASSERT_EQ(problems.size(), 1U) << illness.code;
+    EXPECT_EQ(problems[0].code, illness.code);
+    EXPECT_EQ(problems[0].level, illness.level) << illness.code;
+  }
+}
+
+TEST(JudgeSchema, ComparesVersions) {
+  SchemaState state;
+  state.known = 2;
+  EXPECT_EQ(JudgeSchema("s", state)[0].code, "schema_missing");
+  state.installed = 3;
+  EXPECT_EQ(JudgeSchema("s", state)[0].code, "schema_newer");
+  state.installed = 2;
+  EXPECT_EQ(JudgeSchema("s", state)[0].level, Level::kGood);
+  state.installed = 1;
+  state.pending.emplace_back();
+  EXPECT_EQ(JudgeSchema("s", state)[0].code, "schema_older");
+}
+
+TEST(JudgeKafka, KnowsTheLibrarysLimits) {
+  const BrokerReport modern{.library_version = "2.11.0", .cluster_id = "c", .brokers = {{1, "b1:9092"}}};
+  EXPECT_TRUE(Problems(JudgeKafka("broker a", modern, "SCRAM-SHA-512")).empty());
+  BrokerReport old{.library_version = "2.0.2", .cluster_id = "c", .brokers = {{1, "b1:9092"}}};
+  const auto scram = Problems(JudgeKafka("broker a", old, "SCRAM-SHA-512"));
+  ASSERT_EQ(scram.size(), 2U);
+  EXPECT_EQ(scram[0].code, "scram_with_old_library");
+  EXPECT_EQ(scram[0].level, Level::kNotice) << "it did log in";
+  old.problem = Error(ErrorKind::kMisconfigured, "login_refused", "no").WithHint("check it");
+  EXPECT_EQ(Problems(JudgeKafka("broker a", old, "SCRAM-SHA-512"))[1].level, Level::kWrong);
+  EXPECT_EQ(Problems(JudgeKafka("broker a", old, ""))[0].code, "login_refused");
+}
+
+TEST(IsOlderThan, ComparesNumbers) {
+  EXPECT_TRUE(IsOlderThan("2.0.2", 2, 11));
+  EXPECT_TRUE(IsOlderThan("2.9.0", 2, 11));
+  EXPECT_TRUE(IsOlderThan("1.12.0", 2, 3));
+  EXPECT_FALSE(IsOlderThan("2.11.0", 2, 11));
+  EXPECT_FALSE(IsOlderThan("3.0.0-RC1", 2, 11));
+  EXPECT_TRUE(IsOlderThan("nonsense", 2, 3)) << "when in doubt, say so";
+}
+
+TEST(DoctorCommand, ExaminesASqliteFileAndAJournal) {
+  const sealane::testing::SqliteFile file;
+  CommandRunner runner;
+  runner.variables = {{"SEALANE_STORE__URL", "sqlite:" + file.path()},
+                      {"SEALANE_BROKER__URL", "journal:" + file.folder() + "/journal.db"}};
+  const CommandResult missing = runner.Run({"doctor"});
+  EXPECT_EQ(missing.code, 3);
+  EXPECT_THAT(missing.out, HasSubstr("next: sealane migrate up"));
+  ASSERT_EQ(runner.Run({"migrate", "up"}).code, 0);
+  const CommandResult fine = runner.Run({"doctor", "-o", "json"});
+  EXPECT_EQ(fine.code, 0) << fine.out;
+  for (const json& finding : json::parse(fine.out)["findings"]) EXPECT_EQ(finding["level"], "ok") << finding;
+  const CommandResult away = runner.Run({"doctor", "--store", "postgres://nobody@127.0.0.1:1/x", "-o", "json"});
+  EXPECT_EQ(away.code, 3);
+  EXPECT_THAT(away.out, HasSubstr("store_unreachable"));
+}
+
+}  // namespace
+}  // namespace sealane::cli
