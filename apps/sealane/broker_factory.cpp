@@ -4,7 +4,7 @@
 #include "http/http_publisher.hpp"
 #include "journal/journal_publisher.hpp"
 #include "kafka/kafka_publisher.hpp"
-#include "null_publisher.hpp"
+#include "broker/null_publisher.hpp"
 #include "stdio/stdout_publisher.hpp"
 
 namespace sealane::cli {

@@ -12,8 +12,8 @@ namespace sealane::postgres {
 /// A pg_snapshot with the sequence numbers around it: what a Position's `cursor` and `window` hold, as
 /// `xmin:xmax:xip,.../low/high`.
 ///
-/// low: every row that is not visible here and whose transaction began later has a seq above it. high: every row that
-/// is visible here has a seq up to it. Zero low: unknown.
+/// low: every row that is not visible here and whose transaction is not listed as running has a seq above it. high:
+/// every row that is visible here has a seq up to it. Zero low: unknown.
 struct Snapshot {
   std::uint64_t xmin = 1;
   std::uint64_t xmax = 1;

@@ -20,6 +20,7 @@ constexpr std::int64_t kWidthMax = 50'000'000;
 // What is summarised anew by itself is not worth a call.
 constexpr std::int64_t kSummarizeAfter = 20'000;
 constexpr std::chrono::seconds kTickInterval{1};
+constexpr std::chrono::seconds kMarkInterval{1};
 
 std::string Numbers(const std::vector<std::uint64_t>& xids) {
   std::string list = "{";
@@ -86,8 +87,9 @@ struct WindowReader::Window {
   bool begun = false;    // `to` was given, not chosen
 
   std::string Conditions() const {
-    return fmt::format("pg_visible_in_snapshot(o.xid, '{}') and not pg_visible_in_snapshot(o.xid, '{}')", to.Server(),
-                       from.Server());
+    std::string seen = fmt::format("pg_visible_in_snapshot(o.xid, '{}')", to.Server());
+    if (from.xmax > 1) seen += fmt::format(" and not pg_visible_in_snapshot(o.xid, '{}')", from.Server());
+    return seen;
   }
   Position At(std::int64_t done) const { return {.cursor = from.Text(), .window = to.Text(), .seq = done}; }
 };
@@ -100,7 +102,14 @@ Status WindowReader::Prepare() {
                                   "set_config('enable_seqscan', 'off', false), "
                                   "set_config('plan_cache_mode', 'force_generic_plan', false), "
                                   "set_config('max_parallel_workers_per_gather', '0', false), "
-                                  "set_config('jit', 'off', false)"));
+                                  "set_config('jit', 'off', false), "
+                                  // A relay that falls asleep inside a transaction must not keep its heirs from the
+                                  // lanes it has locked.
+                                  "set_config('idle_in_transaction_session_timeout', '2000', false)"));
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult lanes,
+      Execute(connection_, fmt::format("select value::int from {}.setting where name = 'lanes'", schema_)));
+  lanes_ = PQntuples(lanes.get()) == 1 ? static_cast<std::size_t>(IntAt(lanes, 0, 0)) : 0;
   const std::string sql = fmt::format(
       "select {columns} from {schema}.outbox o "
       "where o.xid >= $1::xid8 and o.xid < $2::xid8 and o.lane = any ($3::smallint[]) "
@@ -114,10 +123,22 @@ Status WindowReader::Prepare() {
 
 // ---- looking ------------------------------------------------------------------------------------
 
+// The lower bound of windows that begin at a later snapshot. A snapshot ends at the newest transaction that was
+// complete; newer ones may have been running already, unlisted, and may have drawn numbers. So a transaction of our
+// own is put between: what gets a number after it began after the sequence was read, and every snapshot from now on
+// ends behind it.
+Status WindowReader::Mark() {
+  low_ = last_high_;
+  marked_at_ = SystemClock::Instance().SinceBoot();
+  SEALANE_RETURN_IF_ERROR(Execute(connection_, "select pg_current_xact_id()"));
+  return Ok();
+}
+
 Result<Horizon> WindowReader::Look() {
+  const bool moved = last_high_ > low_;
+  if (moved && SystemClock::Instance().SinceBoot() - marked_at_ >= kMarkInterval) SEALANE_RETURN_IF_ERROR(Mark());
   // The numbers are read after the statement's snapshot was taken: what the snapshot sees has a seq up to last_value
-  // and a commit record before the insert position. The look before this one read last_value before this snapshot:
-  // the low.
+  // and a commit record before the insert position.
   SEALANE_ASSIGN_OR_RETURN(
       const PgResult result,
       Execute(connection_,
@@ -125,14 +146,12 @@ Result<Horizon> WindowReader::Look() {
                           "pg_current_wal_insert_lsn() <= pg_current_wal_flush_lsn(), "
                           "(extract(epoch from clock_timestamp()) * 1000000)::int8 from {}.outbox_seq_seq",
                           schema_)));
+  const bool first = last_high_ < 0;
+  last_high_ = NumberAt(result, 0);
+  if (first) return Look();  // now there is something to put a mark behind
   SEALANE_ASSIGN_OR_RETURN(Snapshot snapshot, Snapshot::Parse(TextAt(result, 0, 1)));
-  snapshot.high = NumberAt(result, 0);
-  snapshot.low = std::min(last_high_, snapshot.high);
-  last_high_ = snapshot.high;
-  if (snapshot.low == 0 && snapshot.high > 0 && last_snapshot_.empty()) {
-    last_snapshot_ = TextAt(result, 0, 1);
-    return Look();  // the first look has no lower bound; the second has
-  }
+  snapshot.high = last_high_;
+  snapshot.low = std::max<std::int64_t>(low_, 0);
   const bool news = last_snapshot_ != TextAt(result, 0, 1);
   last_snapshot_ = TextAt(result, 0, 1);
   if (news && TextAt(result, 0, 2) == "f") SEALANE_RETURN_IF_ERROR(Settle(snapshot));
@@ -169,7 +188,8 @@ std::string WindowReader::TenantCondition(const ReadRequest& request) const {
                      Quoted(connection_, Texts(request.tenants)));
 }
 
-std::string WindowReader::LaneCondition(const ReadRequest& request) {
+std::string WindowReader::LaneCondition(const ReadRequest& request) const {
+  if (request.lanes.size() == lanes_) return {};
   return fmt::format(" and o.lane = any ('{}'::smallint[])", Lanes(request.lanes));
 }
 

@@ -38,6 +38,7 @@ class WindowReader {
   struct Window;
   enum class Fit : std::uint8_t { kWhole, kTooLarge };
 
+  Status Mark();
   Status Settle(const Snapshot& snapshot);
   Status WriteTick(const Snapshot& snapshot);
   Result<Fit> Select(const Window& window, const ReadRequest& request, LogRows& rows);
@@ -46,13 +47,16 @@ class WindowReader {
   Result<std::optional<Page>> ReadOldOnes(const Window& window, const ReadRequest& request, std::int64_t& from_seq);
   Status Summarize(std::int64_t seq_high);
   std::string TenantCondition(const ReadRequest& request) const;
-  static std::string LaneCondition(const ReadRequest& request);
+  std::string LaneCondition(const ReadRequest& request) const;
   void Adapt(std::size_t rows, std::size_t bytes, const ReadRequest& request);
 
   PGconn* connection_;
   std::string schema_;
-  std::string last_snapshot_;   // of the last Look(), as the server wrote it
-  std::int64_t last_high_ = 0;  // seen before the snapshot that is taken next
+  std::size_t lanes_ = 0;        // of the outbox
+  std::string last_snapshot_;    // of the last Look(), as the server wrote it
+  std::int64_t last_high_ = -1;  // seen before what is done next; -1: not looked yet
+  std::int64_t low_ = -1;        // seen before the last mark; -1: there is none
+  BootTime marked_at_{0};
   BootTime ticked_at_{0};
   std::int64_t ticked_high_ = -1;
   std::int64_t summarized_high_ = 0;

@@ -77,24 +77,29 @@ Result<Dispatcher::Step> Dispatcher::RunOnce(OutboxLog& log, Publisher& publishe
 // ---- leases -------------------------------------------------------------------------------------
 
 void Dispatcher::WatchLease(Publisher& publisher) {
-  if (!ledger_.empty() && clock_.SinceBoot() >= board_.deadline()) {
-    // Somebody else may own our lanes by now. What is on its way cannot be called back, but nothing more is sent.
-    LogWarning("lease ran out", {{"store", options_.store},
-                                 {"route", options_.route},
-                                 {"owner", options_.owner},
-                                 {"lanes", ledger_.leases().size()},
-                                 {"in_flight", inflight_}});
-    counts_.fenced += ledger_.leases().size();
-    publisher.Abandon();
-    board_.DropAll();
-  }
+  if (!ledger_.empty() && clock_.SinceBoot() >= board_.deadline()) board_.DropAll();
+  // Without a lane nothing that is still inside may go out. (Messages of a retry wait for their lane's next owner
+  // too.)
+  if (ledger_.empty() && inflight_ > 0 && !draining_) publisher.Abandon();
   if (board_.generation() == seen_generation_) return;
   seen_generation_ = board_.generation();
   const std::vector<LeaseBoard::Held> held = board_.held();
+  std::size_t lost = 0;
   for (const LaneLease lease : ledger_.leases()) {
     const bool ours = std::any_of(held.begin(), held.end(), [&](const auto& one) { return one.lease == lease; });
-    if (!ours) LoseLane(lease);
+    if (ours) continue;
+    LoseLane(lease);
+    ++lost;
   }
+  if (lost == 0) return;
+  // Somebody else may own them by now: this relay, or its heartbeat, was asleep for too long. What is on its way
+  // cannot be called back, but nothing more is sent.
+  counts_.fenced += lost;
+  LogWarning("lease ran out", {{"store", options_.store},
+                               {"route", options_.route},
+                               {"owner", options_.owner},
+                               {"lanes", lost},
+                               {"in_flight", inflight_}});
 }
 
 void Dispatcher::LoseLane(LaneLease lease) {
@@ -555,7 +560,9 @@ void Dispatcher::OnRetry(const Delivery& delivery, Token token, Publisher& publi
 
 bool Dispatcher::SettleIsDue() const {
   const BootTime since = clock_.SinceBoot() - settled_at_;
-  if (ledger_.dirty() || parking_.has_changes()) return since >= options_.settle_interval;
+  if (ledger_.dirty() || parking_.has_changes() || (ledger_.moved() && ledger_.closing())) {
+    return since >= options_.settle_interval;
+  }
   return ledger_.moved() && since >= kMoveInterval;
 }
 

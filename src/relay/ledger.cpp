@@ -183,6 +183,10 @@ std::vector<LaneLease> Ledger::ReadyToRelease() const {
   return ready;
 }
 
+bool Ledger::closing() const {
+  return std::any_of(lanes_.begin(), lanes_.end(), [](const LaneBook& lane) { return lane.closing; });
+}
+
 std::vector<SettleRequest::Progress> Ledger::Progress() const {
   std::vector<SettleRequest::Progress> progress;
   for (const LaneBook& lane : lanes_) {

@@ -62,6 +62,8 @@ class Ledger {
   std::vector<LaneLease> leases() const;
   /// Lanes that are closing and have nothing open, nor anything to write.
   std::vector<LaneLease> ReadyToRelease() const;
+  /// Somebody waits for a lane of ours.
+  bool closing() const;
   bool empty() const { return lanes_.empty(); }
 
   /// A position moved over events since the last MarkWritten(). Moves over nothing do not count: writing them down

@@ -99,6 +99,8 @@ void LogReader::Reconcile() {
 
 void LogReader::OpenLane(const LeaseBoard::Held& held) {
   open_.push_back(held.lease);
+  // Its last owner may have seen more of the log than we have: reading it up to our old horizon would lead back.
+  horizon_.reset();
   queue_.Push(LaneOpened{.lease = held.lease, .positions = held.granted});
   Flow main;
   main.at = held.granted.main;

@@ -75,7 +75,7 @@ struct RelayOptions {
   std::chrono::milliseconds lease_ttl{10'000};      ///< work of a dead relay is taken over after this
   std::chrono::milliseconds settle_interval{250};   ///< progress is written at most this often
   std::chrono::microseconds poll_min{1'000};        ///< between looks at a busy log
-  std::chrono::milliseconds poll_max{300};          ///< between looks at an idle log
+  std::chrono::milliseconds poll_max{400};          ///< between looks at an idle log
   std::chrono::milliseconds drain_timeout{10'000};  ///< at a stop: for messages that are on their way
   std::chrono::milliseconds tend_interval{60'000};  ///< between rounds of housekeeping
   std::size_t memory_max = 24 * 1024 * 1024;        ///< pages that were read and are not settled

@@ -17,7 +17,7 @@
 #include "commands/relay.hpp"
 #include "daemon/daemon.hpp"
 #include "daemon/relay_host.hpp"
-#include "null_publisher.hpp"
+#include "broker/null_publisher.hpp"
 
 namespace sealane::cli {
 namespace {

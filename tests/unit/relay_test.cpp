@@ -253,6 +253,29 @@ TEST_F(RelayTest, ARelayThatSleptThroughItsLeasePublishesNothingMore) {
   EXPECT_THAT(bench_.Published("a"), ElementsAre("1"));
 }
 
+// What a relay saw of the log before it got a lane says nothing about that lane, whose owner may have seen more.
+TEST_F(RelayTest, ALaneFromAnotherRelayDoesNotGoBack) {
+  const auto one = bench_.MakeRelay("relay-1");
+  auto two = bench_.MakeRelay("relay-2");
+  for (int i = 0; i < 100; ++i) {
+    (void)one->RunOnce();
+    (void)two->RunOnce();
+    bench_.Advance(milliseconds{200});
+  }
+  ASSERT_EQ(two->stats().held.size(), 4U);
+  for (int i = 0; i < 100; ++i) bench_.Append("k" + std::to_string(i % 40), std::to_string(i));
+  bench_.RunUntilQuiet(*two);  // the first one stands still meanwhile
+  const std::size_t published = bench_.broker().record_count();
+  EXPECT_GT(published, 10U);
+  EXPECT_EQ(two->Drain(), RelayEnd::kDrained);
+  for (int i = 0; i < 400; ++i) {
+    (void)one->RunOnce();
+    bench_.Advance(milliseconds{20});
+  }
+  EXPECT_EQ(one->stats().held.size(), 8U);
+  EXPECT_EQ(bench_.broker().record_count(), 100U) << "some events came twice";
+}
+
 TEST_F(RelayTest, ADrainWritesDownWhatIsKnownAndFreesTheLanes) {
   for (int i = 0; i < 20; ++i) bench_.Append("a", std::to_string(i));
   RelayOptions options = bench_.Options("first");

@@ -100,7 +100,7 @@ constexpr std::array<KeySpec, 42> kKeys = {{
      "The work of a relay that died is taken over after this."},
     {Key::kRelaySettleInterval, "relay.settle_interval", kDuration, "250ms", false,
      "Progress is written at most this often; what was not is sent again after a crash."},
-    {Key::kRelayPollMax, "relay.poll_max", kDuration, "300ms", false,
+    {Key::kRelayPollMax, "relay.poll_max", kDuration, "400ms", false,
      "The longest wait between looks at an idle log."},
     {Key::kRelayDrainTimeout, "relay.drain_timeout", kDuration, "10s", false,
      "At a stop, how long to wait for messages that are on their way."},
