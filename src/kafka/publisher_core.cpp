@@ -59,6 +59,10 @@ Submitted PublisherCore::Submit(const OutgoingMessage& message) {
   Topic* const topic = topics_.FindOrMake(message.topic);
   if (topic == nullptr) return Submitted::kFull;
   if (slots_.count() == 0) last_progress_ = clock_.SinceBoot();
+  if (failed_keys_.Has(message.topic, message.key)) {
+    Refuse(message.token, HeldBack());
+    return Submitted::kTaken;
+  }
 
   if (topic->state != Topic::State::kOpen) {
     const BootTime now = clock_.SinceBoot();
@@ -74,6 +78,7 @@ Submitted PublisherCore::Submit(const OutgoingMessage& message) {
   } else if (topic->message_bytes_max != 0 && bytes > topic->message_bytes_max) {
     // The footprint is never less than the size on the wire, so the exact size is counted for few.
     if (const std::size_t size = WireSizeOf(message); size > topic->message_bytes_max) {
+      failed_keys_.Add(message.topic, message.key);
       Refuse(message.token, {DeliveryStatus::kNotPersisted, FailureClass::kRejected, "message_too_large",
                              fmt::format("{} bytes, and topic '{}' takes {} (max.message.bytes)", size, topic->name,
                                          topic->message_bytes_max)});
@@ -203,6 +208,11 @@ void PublisherCore::Resolve(std::uint32_t slot, Failure failure) {
   slots_.Release(slot);
 }
 
+PublisherCore::Failure PublisherCore::HeldBack() {
+  const Delivery delivery = HeldBackDelivery(0);
+  return {delivery.status, delivery.failure, "held_back", delivery.message};
+}
+
 void PublisherCore::Refuse(std::uint64_t token, Failure failure) {
   sink_->push_back({.token = token,
                     .status = failure.status,
@@ -236,6 +246,8 @@ void PublisherCore::Collect(std::vector<Delivery>& out, milliseconds wait) {
   }
   abandoning_ = false;
   interrupted_.store(false);
+  // The caller knows of every failure now.
+  failed_keys_.Clear();
   sink_ = &ready_;
 }
 

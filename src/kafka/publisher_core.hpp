@@ -12,6 +12,7 @@
 #include "sealane/clock.hpp"
 #include "sealane/result.hpp"
 
+#include "broker/held_message.hpp"
 #include "broker/publisher.hpp"
 #include "kafka/handles.hpp"
 #include "kafka/health_board.hpp"
@@ -55,6 +56,9 @@ class PublisherCore final : public Publisher {
     std::string_view code;
     std::string message;
   };
+
+  /// Of a message behind one that was refused.
+  static Failure HeldBack();
 
   PublisherCore(const KafkaOptions& options, Clock& clock, Conf conf, WakeUp wake);
 
@@ -117,6 +121,7 @@ class PublisherCore final : public Publisher {
   std::size_t produced_ = 0;  // of the slots, those that librdkafka has
   std::vector<Delivery> ready_;
   std::vector<Delivery>* sink_ = &ready_;
+  FailedKeys failed_keys_;  // refused before they were sent, and their caller does not know yet
 
   Phase phase_ = Phase::kRunning;
   std::string retire_code_;

@@ -97,10 +97,16 @@ void PublisherCore::OpenUp(Topic& topic, const TopicFinding& finding) {
   std::deque<HeldMessage> fitting;
   for (HeldMessage& held : topic.held) {
     const std::size_t size = WireSizeOf(held.key, held.value, held.headers);
+    // Those behind one that is refused must not overtake it before its caller knows.
+    if (failed_keys_.Has(topic.name, held.key)) {
+      Resolve(held.slot, HeldBack());
+      continue;
+    }
     if (message_bytes_max == 0 || size <= message_bytes_max) {
       fitting.push_back(std::move(held));
       continue;
     }
+    failed_keys_.Add(topic.name, held.key);
     Resolve(held.slot, {DeliveryStatus::kNotPersisted, FailureClass::kRejected, "message_too_large",
                         fmt::format("{} bytes, and topic '{}' takes {} (max.message.bytes)", size, topic.name,
                                     message_bytes_max)});
