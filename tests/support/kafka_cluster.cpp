@@ -1,12 +1,15 @@
 #include "support/kafka_cluster.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <memory>
+#include <thread>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -253,8 +256,22 @@ void PrivateKafka::StartNode(int node) const {
   EXPECT_EQ(RunScript(fmt::format("start-node {} {}", folder_, node)), 0);
 }
 
+// Each thread stops on its own; until all have, the broker still answers.
 void PrivateKafka::Freeze(int node) const {
   Signal(node, SIGSTOP);
+  const std::string tasks = fmt::format("/proc/{}/task", FirstLine(fmt::format("{}/node-{}/pid", folder_, node)));
+  const auto runs = [](const std::filesystem::path& task) {
+    const std::string line = FirstLine(task / "stat");
+    const std::size_t name_end = line.rfind(')');
+    return name_end != std::string::npos && line.substr(name_end + 2, 1) != "T";
+  };
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
+  while (std::chrono::steady_clock::now() < limit) {
+    const std::filesystem::directory_iterator all(tasks);
+    if (std::none_of(begin(all), end(all), [&](const auto& task) { return runs(task.path()); })) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+  ADD_FAILURE() << "the broker did not stop";
 }
 
 void PrivateKafka::Thaw(int node) const {
