@@ -1,10 +1,10 @@
 #include "broker_factory.hpp"
 
+#include "broker/null_publisher.hpp"
 #include "broker_url.hpp"
 #include "http/http_publisher.hpp"
 #include "journal/journal_publisher.hpp"
 #include "kafka/kafka_publisher.hpp"
-#include "broker/null_publisher.hpp"
 #include "stdio/stdout_publisher.hpp"
 
 namespace sealane::cli {

@@ -12,12 +12,12 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "broker/null_publisher.hpp"
 #include "broker_factory.hpp"
 #include "broker_url.hpp"
 #include "commands/relay.hpp"
 #include "daemon/daemon.hpp"
 #include "daemon/relay_host.hpp"
-#include "broker/null_publisher.hpp"
 
 namespace sealane::cli {
 namespace {
