@@ -19,19 +19,16 @@ std::string_view ToString(DeliveryStatus status);
 /// Why a message was not persisted, in the classes that have a reaction of their own.
 enum class FailureClass : std::uint8_t {
   /// Nobody's fault that lasts: broker away, timeout, throttled, given up by Abandon(). The same message is sent
-  /// again
-  /// as often as it takes; the event is not counted against and nothing is set aside.
+  /// again as often as it takes; the event is not counted against and nothing is set aside.
   kOutage,
   /// The set-up of the whole destination is wrong: login refused, certificate not trusted. As kOutage, but slow and
-  /// with
-  /// an alert.
+  /// with an alert.
   kMisconfigured,
   /// This topic is closed to us (not authorised). The key waits and is retried slowly without limit; other topics
   /// flow.
   kForbidden,
   /// This message failed and may succeed later (the receiver said 500). The key waits; retried by the retry policy,
-  /// dead
-  /// when its attempts are used up.
+  /// dead when its attempts are used up.
   kRetry,
   /// This message will never be taken as it is: too large, malformed, no such topic. Dead at once.
   kRejected,

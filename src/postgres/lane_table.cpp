@@ -7,6 +7,7 @@
 
 #include "postgres/connection.hpp"
 #include "postgres/snapshot.hpp"
+#include "postgres/sql_text.hpp"
 
 namespace sealane::postgres {
 namespace {
@@ -17,18 +18,11 @@ std::string Milliseconds(std::chrono::milliseconds duration) {
   return fmt::format("{} milliseconds", duration.count());
 }
 
-template <class Range, class Field>
-std::string Array(const Range& items, Field field) {
-  std::string list = "{";
-  for (const auto& item : items)
-    fmt::format_to(std::back_inserter(list), "{}{}", list.size() > 1 ? "," : "", field(item));
-  return list + "}";
-}
 std::string LaneArray(std::span<const LaneLease> leases) {
-  return Array(leases, [](const LaneLease& lease) { return lease.lane; });
+  return NumberArray(leases, &LaneLease::lane);
 }
 std::string EpochArray(std::span<const LaneLease> leases) {
-  return Array(leases, [](const LaneLease& lease) { return lease.epoch; });
+  return NumberArray(leases, &LaneLease::epoch);
 }
 
 std::string PositionText(std::string_view snapshot, std::int64_t low, std::int64_t high) {
@@ -95,9 +89,7 @@ LaneTable::LaneTable(PGconn* connection, std::string quoted_schema, std::string 
       owner_(std::move(owner)) {}
 
 std::string LaneTable::Sql(const char* text) const {
-  std::string sql(text);
-  for (std::size_t at = 0; (at = sql.find("{s}", at)) != std::string::npos;) sql.replace(at, 3, schema_);
-  return sql;
+  return ReplaceAll(text, "{s}", schema_);
 }
 
 Status LaneTable::EnsureRoute() {

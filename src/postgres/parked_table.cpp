@@ -9,6 +9,7 @@
 #include "postgres/connection.hpp"
 #include "postgres/log_rows.hpp"
 #include "postgres/sql_state.hpp"
+#include "postgres/sql_text.hpp"
 
 namespace sealane::postgres {
 namespace {
@@ -35,9 +36,7 @@ ParkedTable::ParkedTable(PGconn* connection, std::string quoted_schema, std::str
       owner_(std::move(owner)) {}
 
 std::string ParkedTable::Sql(std::string_view text) const {
-  std::string sql(text);
-  for (std::size_t at = 0; (at = sql.find("{s}", at)) != std::string::npos;) sql.replace(at, 3, schema_);
-  return sql;
+  return ReplaceAll(std::string(text), "{s}", schema_);
 }
 
 Status ParkedTable::Park(std::span<const ParkChange> changes) {
@@ -107,11 +106,8 @@ Status ParkedTable::Unpark(std::span<const sealane::Unpark> gone) {
 
 Result<std::vector<DueUnit>> ParkedTable::Units(const std::string& sql, std::span<const LaneLease> leases,
                                                 std::size_t limit) {
-  std::string lanes = "{";
-  for (const LaneLease& lease : leases) {
-    fmt::format_to(std::back_inserter(lanes), "{}{}", lanes.size() > 1 ? "," : "", lease.lane);
-  }
-  const std::vector<TextParameter> parameters = {route_, lanes + "}", std::to_string(limit)};
+  const std::vector<TextParameter> parameters = {route_, NumberArray(leases, &LaneLease::lane),
+                                                 std::to_string(limit)};
   SEALANE_ASSIGN_OR_RETURN(const PgResult result, Execute(connection_, sql, parameters));
   std::vector<DueUnit> units;
   for (int row = 0; row < PQntuples(result.get()); ++row) {

@@ -8,16 +8,10 @@
 
 #include "base/text.hpp"
 #include "postgres/sql_state.hpp"
+#include "postgres/sql_text.hpp"
 
 namespace sealane::postgres {
 namespace {
-
-std::string ReplaceAll(std::string text, std::string_view from, std::string_view to) {
-  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
-  }
-  return text;
-}
 
 Status RunScript(PGconn* connection, const std::string& script) {
   // PQexec takes several statements at once and PQexecParams does not. The script holds no values from outside.

@@ -68,10 +68,20 @@ bool Snapshot::Sees(std::uint64_t xid) const {
   return xid < xmax && !std::binary_search(running.begin(), running.end(), xid);
 }
 
-Stretch StretchOf(const Snapshot& from, const Snapshot& to) {
-  Stretch stretch{.first = from.xmax, .end = to.xmax, .old = {}};
+bool Snapshot::Covers(const Snapshot& other) const {
+  return xmax >= other.xmax &&
+         std::none_of(running.begin(), running.end(), [&](std::uint64_t xid) { return other.Sees(xid); });
+}
+
+std::vector<std::uint64_t> FinishedBetween(const Snapshot& from, const Snapshot& to) {
+  std::vector<std::uint64_t> finished;
   std::set_difference(from.running.begin(), from.running.end(), to.running.begin(), to.running.end(),
-                      std::back_inserter(stretch.old));
+                      std::back_inserter(finished));
+  return finished;
+}
+
+Stretch StretchOf(const Snapshot& from, const Snapshot& to) {
+  Stretch stretch{.first = from.xmax, .end = to.xmax, .old = FinishedBetween(from, to)};
   while (!stretch.old.empty() && stretch.first - stretch.old.back() <= kNear) {
     stretch.first = stretch.old.back();
     stretch.old.pop_back();

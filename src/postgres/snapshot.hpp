@@ -28,6 +28,8 @@ struct Snapshot {
   std::string Server() const;
 
   bool Sees(std::uint64_t xid) const;
+  /// Whether this one sees everything that the other does.
+  bool Covers(const Snapshot& other) const;
   friend bool operator==(const Snapshot&, const Snapshot&) = default;
 };
 
@@ -39,6 +41,8 @@ struct Stretch {
   std::uint64_t end = 0;    ///< below
   std::vector<std::uint64_t> old;
 };
+/// Those that `from` lists as running and `to` does not.
+std::vector<std::uint64_t> FinishedBetween(const Snapshot& from, const Snapshot& to);
 Stretch StretchOf(const Snapshot& from, const Snapshot& to);
 
 }  // namespace sealane::postgres

@@ -9,6 +9,7 @@
 #include "base/log.hpp"
 #include "postgres/connection.hpp"
 #include "postgres/sql_state.hpp"
+#include "postgres/sql_text.hpp"
 
 namespace sealane::postgres {
 namespace {
@@ -21,17 +22,6 @@ constexpr std::int64_t kWidthMax = 50'000'000;
 constexpr std::int64_t kSummarizeAfter = 20'000;
 constexpr std::chrono::seconds kTickInterval{1};
 constexpr std::chrono::seconds kMarkInterval{1};
-
-std::string Numbers(const std::vector<std::uint64_t>& xids) {
-  std::string list = "{";
-  for (std::size_t i = 0; i < xids.size(); ++i)
-    fmt::format_to(std::back_inserter(list), "{}{}", i ? "," : "", xids[i]);
-  return list + "}";
-}
-
-std::string Lanes(std::span<const Lane> lanes) {
-  return fmt::format("{{{}}}", fmt::join(lanes, ","));
-}
 
 // Array literals quote with backslashes.
 std::string Texts(std::span<const std::string> texts) {
@@ -190,7 +180,7 @@ std::string WindowReader::TenantCondition(const ReadRequest& request) const {
 
 std::string WindowReader::LaneCondition(const ReadRequest& request) const {
   if (request.lanes.size() == lanes_) return {};
-  return fmt::format(" and o.lane = any ('{}'::smallint[])", Lanes(request.lanes));
+  return fmt::format(" and o.lane = any ('{}'::smallint[])", NumberArray(request.lanes));
 }
 
 Result<Page> WindowReader::Read(const ReadRequest& request) {
@@ -200,6 +190,13 @@ Result<Page> WindowReader::Read(const ReadRequest& request) {
   window.seq = request.from->seq;
   SEALANE_ASSIGN_OR_RETURN(window.to, Snapshot::Parse(window.begun ? request.from->window : request.horizon->cursor));
 
+  if (!window.begun && window.from.Covers(window.to)) {
+    // Nothing new, or a horizon from before the position: that must not lead back.
+    Page page;
+    page.next = *request.from;
+    page.caught_up = true;
+    return page;
+  }
   // A window that was begun goes on by seq. Otherwise the numbers drawn since tell how large it can be, apart from
   // transactions that were open for long; should those not fit, it is read by seq after all.
   const std::int64_t news = window.to.high - window.from.high;
@@ -211,7 +208,7 @@ Result<Page> WindowReader::Read(const ReadRequest& request) {
     } else {
       const Stretch stretch = StretchOf(window.from, window.to);
       const std::string old =
-          stretch.old.empty() ? "" : fmt::format(" or o.xid = any ('{}'::xid8[])", Numbers(stretch.old));
+          stretch.old.empty() ? "" : fmt::format(" or o.xid = any ('{}'::xid8[])", NumberArray(stretch.old));
       SEALANE_ASSIGN_OR_RETURN(fit, CopyOut(fmt::format("((o.xid >= '{}'::xid8 and o.xid < '{}'::xid8){}) and {}",
                                                         stretch.first, stretch.end, old, window.Conditions()),
                                             request, rows));
@@ -228,7 +225,7 @@ Result<Page> WindowReader::Read(const ReadRequest& request) {
 
 Result<WindowReader::Fit> WindowReader::Select(const Window& window, const ReadRequest& request, LogRows& rows) {
   const Stretch stretch = StretchOf(window.from, window.to);
-  const std::string lanes = Lanes(request.lanes);
+  const std::string lanes = NumberArray(request.lanes);
   const std::string to = window.to.Server();
   const std::string from = window.from.Server();
   const std::string tenants = Texts(request.tenants);
@@ -329,15 +326,13 @@ void WindowReader::Adapt(std::size_t rows, std::size_t bytes, const ReadRequest&
 // Few of them are read at once; many of them by stretches, beginning with the lowest.
 Result<std::optional<Page>> WindowReader::ReadOldOnes(const Window& window, const ReadRequest& request,
                                                       std::int64_t& from_seq) {
-  std::vector<std::uint64_t> old;
-  std::set_difference(window.from.running.begin(), window.from.running.end(), window.to.running.begin(),
-                      window.to.running.end(), std::back_inserter(old));
+  const std::vector<std::uint64_t> old = FinishedBetween(window.from, window.to);
   if (old.empty()) {
     from_seq = window.from.low;
     return std::optional<Page>();
   }
   const std::string conditions = fmt::format("o.xid = any ('{}'::xid8[]) and o.seq > {} and o.seq <= {}",
-                                             Numbers(old), window.seq, window.from.low);
+                                             NumberArray(old), window.seq, window.from.low);
   SEALANE_ASSIGN_OR_RETURN(
       const PgResult found,
       Execute(connection_,

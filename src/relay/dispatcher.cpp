@@ -22,6 +22,9 @@ std::uint64_t& CountOf(std::map<std::string, std::uint64_t>& counts, std::string
   return counts[counts.size() < kNamesMax ? std::string(name) : "other"];
 }
 
+constexpr std::int32_t kFirstAttempt = 1;
+constexpr Verdict kDies{.kind = Verdict::Kind::kPark, .state = ParkedState::kDead};
+
 // What the encoder relies on. Events without headers of their own are the rule, and cost nothing here.
 bool IsReadable(const EnvelopeView& event) {
   return event.headers_json == "{}" || HeadersFromJson(event.headers_json).has_value();
@@ -116,8 +119,9 @@ Status Dispatcher::TakeWork(OutboxLog& log) {
       opened.push_back(std::move(*lane));
       continue;
     }
-    // What is set aside in a lane is known before its first page comes.
-    SEALANE_RETURN_IF_ERROR(Open(log, opened));
+    // What is set aside in a lane is known before its first page comes. When that fails, those lanes are gone; the
+    // item at hand may be about others and counts all the same.
+    const Status ready = Open(log, opened);
     if (auto* read = std::get_if<PageRead>(&*work)) {
       AddPage(std::move(*read));
     } else if (const auto* split = std::get_if<FlowSplit>(&*work)) {
@@ -127,6 +131,7 @@ Status Dispatcher::TakeWork(OutboxLog& log) {
     } else if (const auto* closing = std::get_if<LaneClosing>(&*work)) {
       ledger_.BeginClosing(closing->lease);
     }
+    SEALANE_RETURN_IF_ERROR(ready);
   }
   return Open(log, opened);
 }
@@ -260,13 +265,7 @@ Dispatcher::Outcome Dispatcher::Handle(std::uint32_t slot, std::uint32_t index, 
     return Outcome::kFinished;
   }
   if (!IsReadable(entry.event)) {
-    // Only somebody who wrote past the functions can have done this. It must not stop the others.
-    const Delivery why{.status = DeliveryStatus::kNotPersisted,
-                       .failure = FailureClass::kRejected,
-                       .code = "bad_headers",
-                       .message = "the stored headers are not a JSON object of texts"};
-    CountFailure(why, entry, 1);
-    ParkFailed(entry, lease, Judge(why, 1, options_.failures, random_), why, 1);
+    RejectUnreadable(entry, lease, kFirstAttempt);
     return Outcome::kFinished;
   }
   const Token token{.kind = TokenKind::kEntry, .slot = slot, .entry = index};
@@ -275,6 +274,7 @@ Dispatcher::Outcome Dispatcher::Handle(std::uint32_t slot, std::uint32_t index, 
 
 std::size_t Dispatcher::SubmitPages(Publisher& publisher) {
   std::size_t submitted = 0;
+  blocked_by_parked_ = false;
   if (!resend_.empty() || clock_.SinceBoot() < hold_until_) return submitted;
   while (!to_submit_.empty()) {
     const std::uint32_t slot = to_submit_.front();
@@ -380,7 +380,6 @@ void Dispatcher::OnEntry(const Delivery& delivery, Token token, Publisher& publi
     FinishEntry(token.slot);
     return FreeIfDone(token.slot);
   }
-  constexpr std::int32_t kFirstAttempt = 1;
   CountFailure(delivery, entry, kFirstAttempt);
   const Verdict verdict = Judge(delivery, kFirstAttempt, options_.failures, random_);
   if (verdict.kind == Verdict::Kind::kResend) {
@@ -415,15 +414,28 @@ void Dispatcher::OnDeadLetter(const Delivery& delivery, Token token) {
   }
   const Failed failed = std::move(dead_lettering_.extract(delivery.token).mapped());
   if (ledger_.Current(lease)) {
-    if (delivery.status != DeliveryStatus::kPersisted) {
-      LogError("a dead event could not be copied to the dead-letter topic",
-               {{"route", options_.route}, {"event_id", entry.event.id.ToString()}, {"error", delivery.code}});
-    }
-    ParkFailed(entry, lease, {.kind = Verdict::Kind::kPark, .state = ParkedState::kDead}, failed.why,
-               failed.attempts);
+    NoteCopy(delivery, entry);
+    ParkFailed(entry, lease, kDies, failed.why, failed.attempts);
   }
   FinishEntry(token.slot);
   FreeIfDone(token.slot);
+}
+
+// An event that cannot be copied is dead all the same; the store has it.
+void Dispatcher::NoteCopy(const Delivery& delivery, const LogEntry& entry) const {
+  if (delivery.status == DeliveryStatus::kPersisted) return;
+  LogError("a dead event could not be copied to the dead-letter topic",
+           {{"route", options_.route}, {"event_id", entry.event.id.ToString()}, {"error", delivery.code}});
+}
+
+// Only somebody who wrote past the functions can have made such an event. It must not stop the others.
+void Dispatcher::RejectUnreadable(const LogEntry& entry, LaneLease lease, std::int32_t attempts) {
+  const Delivery why{.status = DeliveryStatus::kNotPersisted,
+                     .failure = FailureClass::kRejected,
+                     .code = "bad_headers",
+                     .message = "the stored headers are not a JSON object of texts"};
+  CountFailure(why, entry, attempts);
+  ParkFailed(entry, lease, kDies, why, attempts);
 }
 
 void Dispatcher::BlockFollowers(const LogEntry& entry, LaneLease lease, const Verdict& verdict) {
@@ -497,9 +509,9 @@ void Dispatcher::Hold() {
 
 Status Dispatcher::RetryParked(OutboxLog& log, Publisher& publisher) {
   const BootTime now = clock_.SinceBoot();
-  const bool anything = !parking_.empty() || board_.decisions().parked > 0;
-  if (!anything || draining_ || ledger_.empty() || now < parked_look_ || now < hold_until_) return Ok();
+  if (draining_ || ledger_.empty() || now < parked_look_ || now < hold_until_) return Ok();
   parked_look_ = now + kParkedLook;
+  if (parking_.empty() && board_.decisions().parked == 0) return Ok();
   // What is known goes to the store first, so that the store's answer is about everything.
   if (parking_.has_changes()) SEALANE_RETURN_IF_ERROR(Settle(log));
   const std::vector<LaneLease> leases = ledger_.leases();
@@ -518,11 +530,15 @@ Status Dispatcher::RetryParked(OutboxLog& log, Publisher& publisher) {
 }
 
 void Dispatcher::StartRetry(std::uint32_t slot, Publisher& publisher) {
-  RetryRun& run = *parking_.run(slot);
+  const RetryRun& run = *parking_.run(slot);
+  const std::optional<LaneLease> lease = ledger_.LeaseOf(run.entry().lane);
+  if (lease && !IsReadable(run.entry().event)) {
+    RejectUnreadable(run.entry(), *lease, run.entries[run.at].attempts + 1);
+    return parking_.End(slot);
+  }
   const Token token{.kind = TokenKind::kRetry, .slot = slot};
   // When there is no room the unit stays due, and is found again by the next look.
-  if (!ledger_.LeaseOf(run.entry().lane) || Send(run.entry(), token, publisher) == Submitted::kFull)
-    parking_.End(slot);
+  if (!lease || Send(run.entry(), token, publisher) == Submitted::kFull) parking_.End(slot);
 }
 
 void Dispatcher::OnRetry(const Delivery& delivery, Token token, Publisher& publisher) {
@@ -532,6 +548,7 @@ void Dispatcher::OnRetry(const Delivery& delivery, Token token, Publisher& publi
   // A unit may span lanes, by the order mode. One that was lost and taken again is another relay's turn in between.
   const std::optional<LaneLease> lease = ledger_.LeaseOf(entry.lane);
   const bool ours = lease && ledger_.Current(run.unit.lease);
+  if (run.dying) return OnRetriedToDeath(delivery, token.slot, ours ? lease : std::nullopt);
   if (delivery.status == DeliveryStatus::kPersisted) {
     holds_ = 0;
     CountPublished(entry);
@@ -552,8 +569,27 @@ void Dispatcher::OnRetry(const Delivery& delivery, Token token, Publisher& publi
     Hold();
     return parking_.End(token.slot);
   }
+  if (verdict.state == ParkedState::kDead && !options_.failures.dead_letter_topic.empty()) {
+    run.dying = delivery;
+    // When there is no room it is tried once more, and dies then.
+    if (SendDeadLetter(entry, delivery, attempts, token, publisher) == Submitted::kFull) parking_.End(token.slot);
+    return;
+  }
   ParkFailed(entry, *lease, verdict, delivery, attempts);
   parking_.End(token.slot);
+}
+
+// The copy of a retried event for the dead-letter topic has its answer.
+void Dispatcher::OnRetriedToDeath(const Delivery& delivery, std::uint32_t slot, std::optional<LaneLease> lease) {
+  const RetryRun& run = *parking_.run(slot);
+  if (lease && delivery.status != DeliveryStatus::kPersisted &&
+      Judge(delivery, kFirstAttempt, options_.failures, random_).kind == Verdict::Kind::kResend) {
+    Hold();  // the event stays due, and dies after the outage
+  } else if (lease) {
+    NoteCopy(delivery, run.entry());
+    ParkFailed(run.entry(), *lease, kDies, *run.dying, run.entries[run.at].attempts + 1);
+  }
+  parking_.End(slot);
 }
 
 // ---- settling -----------------------------------------------------------------------------------

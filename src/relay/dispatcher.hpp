@@ -90,6 +90,9 @@ class Dispatcher {
   void OnEntry(const Delivery& delivery, Token token, Publisher& publisher);
   void OnDeadLetter(const Delivery& delivery, Token token);
   void OnRetry(const Delivery& delivery, Token token, Publisher& publisher);
+  void OnRetriedToDeath(const Delivery& delivery, std::uint32_t slot, std::optional<LaneLease> lease);
+  void NoteCopy(const Delivery& delivery, const LogEntry& entry) const;
+  void RejectUnreadable(const LogEntry& entry, LaneLease lease, std::int32_t attempts);
   void BlockFollowers(const LogEntry& entry, LaneLease lease, const Verdict& verdict);
   void ParkFailed(const LogEntry& entry, LaneLease lease, const Verdict& verdict, const Delivery& why,
                   std::int32_t attempts);

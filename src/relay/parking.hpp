@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 #include "sealane/clock.hpp"
 
+#include "broker/delivery.hpp"
 #include "outbox/outbox_log.hpp"
 
 namespace sealane {
@@ -21,6 +23,7 @@ struct RetryRun {
   Page page;
   std::vector<ParkedEntry> entries;
   std::size_t at = 0;
+  std::optional<Delivery> dying = {};  ///< its last attempt; a copy is on its way to the dead-letter topic
 
   const LogEntry& entry() const { return page.entries[entries[at].entry]; }
 };

@@ -9,6 +9,8 @@
 
 #include <pthread.h>
 
+#include "sealane/assert.hpp"
+
 #include "base/crash_point.hpp"
 #include "base/log.hpp"
 #include "relay/dispatcher.hpp"
@@ -73,15 +75,15 @@ class Relay::Impl {
         budget_(options_.memory_max, [this] { reader_bell_.Ring(); }),
         keeper_(options_, board_, clock_),
         reader_(options_, board_, queue_, budget_, clock_),
-        dispatcher_(options_, TopicTemplate::Parse(options_.topic_template).value_or(TopicTemplate()), board_, queue_,
-                    budget_, clock_, random_) {
+        dispatcher_(options_, TopicTemplate::Parse(options_.topic_template).value(), board_, queue_, budget_, clock_,
+                    random_) {
+    SEALANE_ASSERT(CheckOptions(options_).has_value(), "the options of a relay are checked before it is made");
     stats_.store = options_.store;
     stats_.route = options_.route;
     stats_.owner = options_.owner;
   }
 
   Result<RelayReport> RunOnce() {
-    SEALANE_RETURN_IF_ERROR(CheckOptions(options_));
     RelayReport report;
     const BootTime now = clock_.SinceBoot();
     if (now >= next_beat_) {
@@ -288,13 +290,16 @@ class Relay::Impl {
         continue;
       }
       reader_loop_.failures = 0;
-      const LeaseBoard::Decisions decisions = board_.decisions();
-      // Lanes of others, dead ones among them until their time is over, are not ours to call drained.
-      const bool all = board_.held().size() == static_cast<std::size_t>(decisions.lanes);
-      caught_up_.store(step->caught_up && step->horizon && all, std::memory_order_release);
-      if (step->caught_up && until_drained_) InterruptPublisher();
+      if (until_drained_) NoteCaughtUp(*step);
       if (const auto wait = reader_.Pace(*step); wait.count() > 0) reader_bell_.Wait(wait, stop);
     }
+  }
+
+  void NoteCaughtUp(const LogReader::Step& step) {
+    // Lanes of others, dead ones among them until their time is over, are not ours to call drained.
+    const bool all = board_.held().size() == static_cast<std::size_t>(board_.decisions().lanes);
+    caught_up_.store(step.caught_up && step.horizon && all, std::memory_order_release);
+    if (step.caught_up) InterruptPublisher();
   }
 
   void DispatchStep(const std::stop_token& stop) {

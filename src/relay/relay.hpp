@@ -37,7 +37,7 @@ enum class RelayEnd : std::uint8_t {
 /// growing wait.
 class Relay {
  public:
-  /// Nothing is opened yet. `clock` and `random` must outlive the relay.
+  /// Nothing is opened yet. The options have passed CheckOptions(). `clock` and `random` must outlive the relay.
   Relay(RelayOptions options, OpenLog open_log, OpenPublisher open_publisher, Clock& clock, Random& random);
   ~Relay();
 

@@ -234,6 +234,21 @@ TEST_P(OutboxLogContract, GoesOnWhereItWas) {
   EXPECT_EQ(ids, IdsOf(entries));
 }
 
+// A relay that gets a lane from another may know less of the log than the lane's position does.
+TEST_P(OutboxLogContract, AnOldHorizonDoesNotLeadBack) {
+  Append(ManyEntries(10));
+  const Position start = TakeAll(log()).front().positions.main;
+  const Horizon old = ValueOrThrow(log().Look());
+  Append(ManyEntries(10));
+  const ReadOut out = ReadFrom(start);
+  ASSERT_THAT(out.events, SizeIs(20));
+
+  const Page page = ValueOrThrow(log().Read({.lanes = AllLanes(), .from = &out.at, .horizon = &old}));
+  EXPECT_THAT(page.entries, IsEmpty());
+  EXPECT_TRUE(page.caught_up);
+  EXPECT_THAT(ReadFrom(page.next).events, IsEmpty()) << "what was read came again";
+}
+
 TEST_P(OutboxLogContract, KeepsEveryFieldAndByte) {
   const NewEntry full = FullEntry();
   const NewEntry binary = WithPayload(SampleEntry("b"), std::string("\0\xff\n\0", 4));

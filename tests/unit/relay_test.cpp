@@ -336,6 +336,42 @@ TEST_F(RelayTest, ADeadEventIsCopiedToTheDeadLetterTopic) {
   EXPECT_THAT(headers, ::testing::Contains(Header{"sealane-dead-topic", "orders"}));
 }
 
+TEST_F(RelayTest, AnEventThatDiesOfItsRetriesIsCopiedToTheDeadLetterTopicToo) {
+  bench_.broker().FailWhen([](const MemoryRecord& record) { return record.topic == "orders"; }, Retryable());
+  const EventId id = bench_.Append("a", "1");
+  RelayOptions options = bench_.Options();
+  options.failures.dead_letter_topic = "orders.dead";
+  const auto relay = bench_.MakeRelay(options);
+  for (int i = 0; i < 4; ++i) {
+    bench_.RunUntilQuiet(*relay);
+    bench_.Advance(seconds{8});
+  }
+  EXPECT_THAT(bench_.Published("a", "orders.dead"), ElementsAre("1"));
+  EXPECT_EQ(bench_.StateOf(id), DeliveryState::kDead);
+  EXPECT_EQ(bench_.StatusOf(id).attempts, 3);
+  const Headers headers = bench_.broker().records().front().headers;
+  EXPECT_THAT(headers, ::testing::Contains(Header{"sealane-dead-code", "receiver_said_500"}));
+  EXPECT_THAT(headers, ::testing::Contains(Header{"sealane-dead-attempts", "3"}));
+}
+
+// The last attempt fails for good while the copy meets an outage: the event must not count as dead without one.
+TEST_F(RelayTest, ADyingEventWaitsForItsCopy) {
+  bench_.broker().FailWhen([](const MemoryRecord& record) { return record.topic == "orders"; }, Retryable());
+  bench_.broker().FailWhen([](const MemoryRecord& record) { return record.topic == "orders.dead"; },
+                           {.failure = FailureClass::kOutage, .code = "broker_unreachable"}, 3);
+  const EventId id = bench_.Append("a", "1");
+  RelayOptions options = bench_.Options();
+  options.failures.dead_letter_topic = "orders.dead";
+  options.failures.retry.attempts_max = 2;
+  const auto relay = bench_.MakeRelay(options);
+  for (int i = 0; i < 10; ++i) {
+    bench_.RunUntilQuiet(*relay);
+    bench_.Advance(seconds{8});
+  }
+  EXPECT_THAT(bench_.Published("a", "orders.dead"), ElementsAre("1"));
+  EXPECT_EQ(bench_.StateOf(id), DeliveryState::kDead);
+}
+
 TEST_F(RelayTest, WithoutOrderOnlyTheFailingEventWaits) {
   bench_.broker().FailWhen([](const MemoryRecord& record) { return record.value == "bad"; }, Rejected());
   bench_.Append("a", "bad");
@@ -475,6 +511,29 @@ TEST_F(RelayTest, AnErrorOfTheStoreLosesNothing) {
     bench_.Advance(milliseconds{500});
   }
   EXPECT_EQ(bench_.Published("a").size(), 30U);
+}
+
+// Lanes that cannot be opened come again. What was read for the lanes that are open comes only once.
+TEST_F(RelayTest, ALaneThatCannotBeOpenedTakesNoOtherWithIt) {
+  const auto one = bench_.MakeRelay("relay-1");
+  auto two = bench_.MakeRelay("relay-2");
+  for (int i = 0; i < 100; ++i) {
+    (void)one->RunOnce();
+    (void)two->RunOnce();
+    bench_.Advance(milliseconds{200});
+  }
+  ASSERT_EQ(one->stats().held.size(), 4U);
+  ASSERT_EQ(two->Drain(), RelayEnd::kDrained);
+  bench_.faults().Fail(memory::LogCall::kBlockedUnits, Error(ErrorKind::kUnavailable, "connection_lost", "cut"));
+  for (int i = 0; i < 100; ++i) {
+    // So that the step that brings the lanes has something to read of all lanes.
+    for (int key = 0; key < 10; ++key) bench_.Append("k" + std::to_string(key), std::to_string(i));
+    (void)one->RunOnce();
+    bench_.Advance(milliseconds{50});
+  }
+  bench_.RunUntilQuiet(*one);
+  EXPECT_EQ(one->stats().held.size(), 8U);
+  EXPECT_EQ(bench_.broker().record_count(), 1'000U);
 }
 
 }  // namespace

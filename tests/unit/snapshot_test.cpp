@@ -40,6 +40,15 @@ TEST(Snapshot, SeesWhatWasCommittedThen) {
   EXPECT_FALSE(snapshot.Sees(20));
 }
 
+TEST(Snapshot, CoversWhatItSeesAllOf) {
+  const Snapshot late = Of("12:20:12,15");
+  EXPECT_TRUE(late.Covers(late));
+  EXPECT_TRUE(late.Covers(Of("10:18:10,12,15,17")));
+  EXPECT_TRUE(late.Covers(Of("12:12:")));
+  EXPECT_FALSE(late.Covers(Of("15:18:15"))) << "sees 12";
+  EXPECT_FALSE(late.Covers(Of("12:21:12,15"))) << "sees 20";
+}
+
 TEST(Stretch, HoldsEveryTransactionThatBecameVisible) {
   const Snapshot from = Of("10:5000:10,12,4990");
   const Snapshot to = Of("12:6000:12,5500");
