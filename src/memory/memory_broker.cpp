@@ -52,6 +52,7 @@ class MemoryBroker::Core {
   std::vector<MemoryRecord> records;
   std::vector<ScriptedFault> script;
   std::size_t arrived = 0;
+  std::size_t abandoned = 0;
   std::size_t release_budget = kAlways;  // deliveries that may come out; kAlways: no limit
   std::optional<Error> outage;
 
@@ -104,6 +105,7 @@ class MemoryBroker::Connection final : public Publisher {
     for (Delivery& answer : answers_) answer = AbandonedDelivery(answer.token, DeliveryStatus::kPossiblyPersisted);
     std::move(answers_.begin(), answers_.end(), std::back_inserter(abandoned_));
     answers_.clear();
+    core_->abandoned += waiting_.size();
     for (const HeldMessage& message : waiting_) {
       abandoned_.push_back(AbandonedDelivery(message.token, DeliveryStatus::kNotPersisted));
     }
@@ -147,7 +149,8 @@ class MemoryBroker::Connection final : public Publisher {
       if (core_->release_budget != kAlways) --core_->release_budget;
       Take(answers_, out);
     }
-    if (answers_.empty()) failed_keys_.Clear();
+    const auto failed = [](const Delivery& answer) { return answer.status != DeliveryStatus::kPersisted; };
+    if (std::none_of(answers_.begin(), answers_.end(), failed)) failed_keys_.Clear();
   }
 
   // Deliveries come out in the order of their messages, so the oldest size is the right one to give back.
@@ -249,6 +252,11 @@ std::vector<std::string> MemoryBroker::ValuesOf(std::string_view topic, std::str
 std::size_t MemoryBroker::record_count() const {
   const std::lock_guard lock(core_->mutex);
   return core_->records.size();
+}
+
+std::size_t MemoryBroker::abandoned_count() const {
+  const std::lock_guard lock(core_->mutex);
+  return core_->abandoned;
 }
 
 std::size_t MemoryBroker::arrived_count() const {

@@ -74,6 +74,8 @@ class MemoryBroker {
   std::size_t record_count() const;
   /// How many messages arrived, persisted or not.
   std::size_t arrived_count() const;
+  /// How many had not arrived when their publisher was told to give them up.
+  std::size_t abandoned_count() const;
   /// Waits until that many records are persisted; false when they are not by then.
   bool AwaitRecords(std::size_t count, std::chrono::milliseconds limit) const;
 

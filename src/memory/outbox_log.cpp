@@ -66,7 +66,8 @@ class MemoryOutboxLog final : public OutboxLog {
   Result<Page> Read(const ReadRequest& request) override;
   Result<SettleReport> Settle(const SettleRequest& request) override;
   Result<std::vector<DueUnit>> BlockedUnits(std::span<const LaneLease> leases) override;
-  Result<std::vector<DueUnit>> DueUnits(std::span<const LaneLease> leases, std::size_t limit) override;
+  Result<std::vector<DueUnit>> DueUnits(std::span<const LaneLease> leases, std::span<const std::string> but_tenants,
+                                        std::size_t limit) override;
   Result<Page> ReadParked(const DueUnit& unit, std::size_t limit, std::vector<ParkedEntry>& entries) override;
   Result<TendReport> Tend() override;
 
@@ -291,11 +292,13 @@ Result<std::vector<DueUnit>> MemoryOutboxLog::BlockedUnits(std::span<const LaneL
   });
 }
 
-Result<std::vector<DueUnit>> MemoryOutboxLog::DueUnits(std::span<const LaneLease> leases, std::size_t limit) {
+Result<std::vector<DueUnit>> MemoryOutboxLog::DueUnits(std::span<const LaneLease> leases,
+                                                       std::span<const std::string> but_tenants, std::size_t limit) {
   return OnRoute([&](RouteState& route, Timestamp now) -> Result<std::vector<DueUnit>> {
     std::vector<DueUnit> units;
     for (auto& [unit, row] : FirstOfUnits(route, leases)) {
-      if (units.size() < limit && row->may_be_tried(now)) units.push_back(std::move(unit));
+      const bool wanted = std::find(but_tenants.begin(), but_tenants.end(), row->event.tenant) == but_tenants.end();
+      if (units.size() < limit && wanted && row->may_be_tried(now)) units.push_back(std::move(unit));
     }
     return units;
   });

@@ -35,8 +35,9 @@ class FaultyLog final : public OutboxLog {
   Result<std::vector<DueUnit>> BlockedUnits(std::span<const LaneLease> leases) override {
     return Call(LogCall::kBlockedUnits, [&] { return log_->BlockedUnits(leases); });
   }
-  Result<std::vector<DueUnit>> DueUnits(std::span<const LaneLease> leases, std::size_t limit) override {
-    return Call(LogCall::kDueUnits, [&] { return log_->DueUnits(leases, limit); });
+  Result<std::vector<DueUnit>> DueUnits(std::span<const LaneLease> leases, std::span<const std::string> but_tenants,
+                                        std::size_t limit) override {
+    return Call(LogCall::kDueUnits, [&] { return log_->DueUnits(leases, but_tenants, limit); });
   }
   Result<Page> ReadParked(const DueUnit& unit, std::size_t limit, std::vector<ParkedEntry>& entries) override {
     return Call(LogCall::kReadParked, [&] { return log_->ReadParked(unit, limit, entries); });

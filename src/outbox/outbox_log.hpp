@@ -75,6 +75,8 @@ struct Membership {
   std::vector<TenantRule> tenants;
 
   static constexpr std::int64_t kParkedCountMax = 100'000;
+  /// More units than this are not kept in mind by anybody. Far above kParkedCountMax, where relays stop to set aside.
+  static constexpr std::int64_t kBlockedUnitsMax = 10 * kParkedCountMax;
 };
 
 /// The newest moment up to which the log may be read. Everything in it survives a crash of the store: nothing that
@@ -230,10 +232,12 @@ class OutboxLog {
 
   // ---- what was set aside ----
 
-  /// Units of these lanes with something that holds back their followers (everything but DISCARDED and skipped).
+  /// Units of these lanes with something that holds back their followers (everything but DISCARDED and skipped). When
+  /// there are more than Membership::kBlockedUnitsMax, one more than that many.
   virtual Result<std::vector<DueUnit>> BlockedUnits(std::span<const LaneLease> leases) = 0;
-  /// Units of these lanes whose first event may be tried now, at most `limit`.
-  virtual Result<std::vector<DueUnit>> DueUnits(std::span<const LaneLease> leases, std::size_t limit) = 0;
+  /// Units of these lanes whose first event may be tried now and is not of one of these tenants, at most `limit`.
+  virtual Result<std::vector<DueUnit>> DueUnits(std::span<const LaneLease> leases,
+                                                std::span<const std::string> but_tenants, std::size_t limit) = 0;
   /// The events of a unit that come next, in order: stops before the first that is dead, or whose time has not come.
   /// `entries` and the page belong together. An event whose row is gone from the log comes out as kCorrupt
   /// (`parked_row_missing`).

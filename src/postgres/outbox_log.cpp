@@ -78,8 +78,9 @@ class PostgresLog final : public OutboxLog {
   Result<std::vector<DueUnit>> BlockedUnits(std::span<const LaneLease> leases) override {
     return parked_.Blocked(leases);
   }
-  Result<std::vector<DueUnit>> DueUnits(std::span<const LaneLease> leases, std::size_t limit) override {
-    return parked_.Due(leases, limit);
+  Result<std::vector<DueUnit>> DueUnits(std::span<const LaneLease> leases, std::span<const std::string> but_tenants,
+                                        std::size_t limit) override {
+    return parked_.Due(leases, but_tenants, limit);
   }
   Result<Page> ReadParked(const DueUnit& unit, std::size_t limit, std::vector<ParkedEntry>& entries) override {
     return parked_.Read(unit, limit, entries);

@@ -105,9 +105,8 @@ Status ParkedTable::Unpark(std::span<const sealane::Unpark> gone) {
 }
 
 Result<std::vector<DueUnit>> ParkedTable::Units(const std::string& sql, std::span<const LaneLease> leases,
-                                                std::size_t limit) {
-  const std::vector<TextParameter> parameters = {route_, NumberArray(leases, &LaneLease::lane),
-                                                 std::to_string(limit)};
+                                                std::vector<TextParameter> parameters) {
+  parameters.insert(parameters.begin(), {route_, NumberArray(leases, &LaneLease::lane)});
   SEALANE_ASSIGN_OR_RETURN(const PgResult result, Execute(connection_, sql, parameters));
   std::vector<DueUnit> units;
   for (int row = 0; row < PQntuples(result.get()); ++row) {
@@ -123,17 +122,19 @@ Result<std::vector<DueUnit>> ParkedTable::Blocked(std::span<const LaneLease> lea
   return Units(Sql("select distinct lane, unit from {s}.parked"
                    " where route = $1 and lane = any ($2::smallint[]) and state <> 'DISCARDED' and not skipped"
                    " limit $3::int8"),
-               leases, 2 * Membership::kParkedCountMax);
+               leases, {std::to_string(Membership::kBlockedUnitsMax + 1)});
 }
 
-Result<std::vector<DueUnit>> ParkedTable::Due(std::span<const LaneLease> leases, std::size_t limit) {
+Result<std::vector<DueUnit>> ParkedTable::Due(std::span<const LaneLease> leases,
+                                              std::span<const std::string> but_tenants, std::size_t limit) {
   return Units(Sql("select lane, unit from ("
-                   "  select distinct on (unit) lane, unit, state, next_attempt_at from {s}.parked"
+                   "  select distinct on (unit) lane, unit, tenant, state, next_attempt_at from {s}.parked"
                    "   where route = $1 and lane = any ($2::smallint[]) and state <> 'DISCARDED' and not skipped"
                    "   order by unit, seq) head"
                    " where state <> 'DEAD' and coalesce(next_attempt_at <= clock_timestamp(), true)"
+                   "   and tenant <> all ($4::text[])"
                    " order by next_attempt_at nulls first limit $3::int8"),
-               leases, limit);
+               leases, {std::to_string(limit), TextArray(but_tenants)});
 }
 
 Result<Page> ParkedTable::Read(const DueUnit& unit, std::size_t limit, std::vector<ParkedEntry>& entries) {

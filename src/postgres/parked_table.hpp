@@ -7,6 +7,7 @@
 #include <libpq-fe.h>
 
 #include "outbox/outbox_log.hpp"
+#include "postgres/connection.hpp"
 
 namespace sealane::postgres {
 
@@ -21,12 +22,14 @@ class ParkedTable {
   Status Unpark(std::span<const sealane::Unpark> gone);
 
   Result<std::vector<DueUnit>> Blocked(std::span<const LaneLease> leases);
-  Result<std::vector<DueUnit>> Due(std::span<const LaneLease> leases, std::size_t limit);
+  Result<std::vector<DueUnit>> Due(std::span<const LaneLease> leases, std::span<const std::string> but_tenants,
+                                   std::size_t limit);
   Result<Page> Read(const DueUnit& unit, std::size_t limit, std::vector<ParkedEntry>& entries);
 
  private:
   std::string Sql(std::string_view text) const;
-  Result<std::vector<DueUnit>> Units(const std::string& sql, std::span<const LaneLease> leases, std::size_t limit);
+  Result<std::vector<DueUnit>> Units(const std::string& sql, std::span<const LaneLease> leases,
+                                     std::vector<TextParameter> parameters);
 
   PGconn* connection_;
   std::string schema_;

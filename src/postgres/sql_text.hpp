@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <iterator>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,5 +21,8 @@ std::string NumberArray(const Range& items, Field field = {}) {
   }
   return list + "}";
 }
+
+/// Texts as the server writes an array of them: `{"a","b"}`.
+std::string TextArray(std::span<const std::string> texts);
 
 }  // namespace sealane::postgres

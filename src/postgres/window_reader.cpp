@@ -18,25 +18,11 @@ namespace {
 // work and COPY moves rows with less effort.
 constexpr std::int64_t kSelectMax = 500;
 constexpr std::int64_t kWidthMax = 50'000'000;
+constexpr double kGrowthMax = 4.0;  // of a stretch, from one to the next
 // What is summarised anew by itself is not worth a call.
 constexpr std::int64_t kSummarizeAfter = 20'000;
 constexpr std::chrono::seconds kTickInterval{1};
 constexpr std::chrono::seconds kMarkInterval{1};
-
-// Array literals quote with backslashes.
-std::string Texts(std::span<const std::string> texts) {
-  std::string list = "{";
-  for (const std::string& text : texts) {
-    if (list.size() > 1) list.push_back(',');
-    list.push_back('"');
-    for (const char c : text) {
-      if (c == '"' || c == '\\') list.push_back('\\');
-      list.push_back(c);
-    }
-    list.push_back('"');
-  }
-  return list + "}";
-}
 
 std::string Quoted(PGconn* connection, const std::string& text) {
   char* const quoted = PQescapeLiteral(connection, text.c_str(), text.size());
@@ -175,7 +161,7 @@ Status WindowReader::WriteTick(const Snapshot& snapshot) {
 std::string WindowReader::TenantCondition(const ReadRequest& request) const {
   if (request.tenants.empty()) return {};
   return fmt::format(" and o.tenant {} ({}::text[])", request.all_but ? "<> all" : "= any",
-                     Quoted(connection_, Texts(request.tenants)));
+                     Quoted(connection_, TextArray(request.tenants)));
 }
 
 std::string WindowReader::LaneCondition(const ReadRequest& request) const {
@@ -228,7 +214,7 @@ Result<WindowReader::Fit> WindowReader::Select(const Window& window, const ReadR
   const std::string lanes = NumberArray(request.lanes);
   const std::string to = window.to.Server();
   const std::string from = window.from.Server();
-  const std::string tenants = Texts(request.tenants);
+  const std::string tenants = TextArray(request.tenants);
   const char* const include = request.tenants.empty() || request.all_but ? nullptr : tenants.c_str();
   const char* const exclude = request.tenants.empty() || !request.all_but ? nullptr : tenants.c_str();
 
@@ -300,25 +286,33 @@ Result<WindowReader::Fit> WindowReader::CopyOut(const std::string& conditions, c
 Status WindowReader::Summarize(std::int64_t seq_high) {
   if (seq_high - summarized_high_ < kSummarizeAfter) return Ok();
   summarized_high_ = seq_high;
-  // May read as much as was written since the last time, so it is not bound by the timeout of small statements.
-  SEALANE_RETURN_IF_ERROR(Execute(connection_, "begin"));
-  Status done = [&]() -> Status {
-    SEALANE_RETURN_IF_ERROR(Execute(connection_, "set local statement_timeout = 0"));
-    SEALANE_RETURN_IF_ERROR(Execute(connection_, fmt::format("select {}.summarize_log()", schema_)));
-    return Ok();
-  }();
-  if (!done)
-    LogWarning("block ranges were not summarised: a backlog takes longer", {{"error", done.error().ToString()}});
-  SEALANE_RETURN_IF_ERROR(Execute(connection_, done ? "commit" : "rollback"));
+  // May read as much as was written since the last time.
+  const Result<PgResult> done = ExecuteLong(fmt::format("select {}.summarize_log()", schema_));
+  if (done) return Ok();
+  LogWarning("block ranges were not summarised: a backlog takes longer", {{"error", done.error().ToString()}});
+  if (PQstatus(connection_) != CONNECTION_OK) return done.error();
   return Ok();
 }
 
+// What depends on the size of a backlog is not bound by the timeout of small statements.
+Result<PgResult> WindowReader::ExecuteLong(const std::string& sql) {
+  SEALANE_RETURN_IF_ERROR(Execute(connection_, "begin"));
+  Result<PgResult> done = [&]() -> Result<PgResult> {
+    SEALANE_RETURN_IF_ERROR(Execute(connection_, "set local statement_timeout = '10min'"));
+    return Execute(connection_, sql);
+  }();
+  SEALANE_RETURN_IF_ERROR(Execute(connection_, done ? "commit" : "rollback"));
+  return done;
+}
+
 void WindowReader::Adapt(std::size_t rows, std::size_t bytes, const ReadRequest& request) {
+  // An empty stretch says that wider ones are needed, also to somebody who asks for one row.
   const double by_rows =
-      static_cast<double>(request.entries_max) / static_cast<double>(std::max<std::size_t>(rows, 1));
+      rows == 0 ? kGrowthMax : static_cast<double>(request.entries_max) / static_cast<double>(rows);
   const double by_bytes =
       0.7 * static_cast<double>(request.bytes_max) / static_cast<double>(std::max<std::size_t>(bytes, 1));
-  const double grown = static_cast<double>(width_) * std::clamp(std::min(by_rows, by_bytes), 0.25, 4.0);
+  const double grown =
+      static_cast<double>(width_) * std::clamp(std::min(by_rows, by_bytes), 1 / kGrowthMax, kGrowthMax);
   width_ = std::clamp(static_cast<std::int64_t>(grown), std::int64_t{1}, kWidthMax);
 }
 
@@ -326,6 +320,9 @@ void WindowReader::Adapt(std::size_t rows, std::size_t bytes, const ReadRequest&
 // Few of them are read at once; many of them by stretches, beginning with the lowest.
 Result<std::optional<Page>> WindowReader::ReadOldOnes(const Window& window, const ReadRequest& request,
                                                       std::int64_t& from_seq) {
+  // Among the rows of one huge transaction the next ones are near. Counting what is left of it for every page would
+  // take longer than reading it.
+  if (dense_ == *request.from) return std::optional<Page>();
   const std::vector<std::uint64_t> old = FinishedBetween(window.from, window.to);
   if (old.empty()) {
     from_seq = window.from.low;
@@ -335,10 +332,8 @@ Result<std::optional<Page>> WindowReader::ReadOldOnes(const Window& window, cons
                                              NumberArray(old), window.seq, window.from.low);
   SEALANE_ASSIGN_OR_RETURN(
       const PgResult found,
-      Execute(connection_,
-              fmt::format("select count(*), coalesce(min(o.seq), 0), coalesce(sum(o.payload_size), 0)::int8 "
-                          "from {}.outbox o where {}{}{}",
-                          schema_, conditions, LaneCondition(request), TenantCondition(request))));
+      ExecuteLong(fmt::format("select count(*), coalesce(min(o.seq), 0) from {}.outbox o where {}{}{}", schema_,
+                              conditions, LaneCondition(request), TenantCondition(request))));
   const std::int64_t count = NumberAt(found, 0);
   if (count == 0) {
     from_seq = window.from.low;
@@ -384,6 +379,7 @@ Result<Page> WindowReader::ReadStretch(const Window& window, const ReadRequest& 
       page.caught_up = window.to.Text() == request.horizon->cursor;
     } else {
       page.next = window.At(to_seq);
+      if (to_seq < window.from.low && !page.entries.empty()) dense_ = page.next;
     }
     return page;
   }

@@ -11,6 +11,7 @@
 #include "sealane/clock.hpp"
 
 #include "outbox/outbox_log.hpp"
+#include "postgres/connection.hpp"
 #include "postgres/log_rows.hpp"
 #include "postgres/snapshot.hpp"
 
@@ -46,6 +47,7 @@ class WindowReader {
   Result<Page> ReadStretch(const Window& window, const ReadRequest& request);
   Result<std::optional<Page>> ReadOldOnes(const Window& window, const ReadRequest& request, std::int64_t& from_seq);
   Status Summarize(std::int64_t seq_high);
+  Result<PgResult> ExecuteLong(const std::string& sql);
   std::string TenantCondition(const ReadRequest& request) const;
   std::string LaneCondition(const ReadRequest& request) const;
   void Adapt(std::size_t rows, std::size_t bytes, const ReadRequest& request);
@@ -60,7 +62,8 @@ class WindowReader {
   BootTime ticked_at_{0};
   std::int64_t ticked_high_ = -1;
   std::int64_t summarized_high_ = 0;
-  std::int64_t width_ = 0;  // of a stretch, in numbers
+  std::int64_t width_ = 0;         // of a stretch, in numbers
+  std::optional<Position> dense_;  // after a stretch of old rows that had some
 };
 
 }  // namespace sealane::postgres

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "base/crash_point.hpp"
 #include "base/log.hpp"
 #include "core/headers_json.hpp"
@@ -57,8 +59,10 @@ Result<Dispatcher::Step> Dispatcher::RunOnce(OutboxLog& log, Publisher& publishe
   now_ = clock_.Now();
   WatchLease(publisher);
   SEALANE_RETURN_IF_ERROR(TakeWork(log));
+  WatchLease(publisher);  // the store may have taken its time
   Step step;
-  step.submitted = SubmitAgain(publisher) + SubmitPages(publisher);
+  step.submitted = SubmitAgain(publisher);
+  step.submitted += SubmitPages(publisher);
   CrashPoint("relay.submitted");
 
   const bool more = !to_submit_.empty() && step.submitted > 0;
@@ -81,9 +85,13 @@ Result<Dispatcher::Step> Dispatcher::RunOnce(OutboxLog& log, Publisher& publishe
 
 void Dispatcher::WatchLease(Publisher& publisher) {
   if (!ledger_.empty() && clock_.SinceBoot() >= board_.deadline()) board_.DropAll();
+  DropLostLanes();
   // Without a lane nothing that is still inside may go out. (Messages of a retry wait for their lane's next owner
   // too.)
-  if (ledger_.empty() && inflight_ > 0 && !draining_) publisher.Abandon();
+  if (ledger_.empty() && inflight_ > 0) publisher.Abandon();
+}
+
+void Dispatcher::DropLostLanes() {
   if (board_.generation() == seen_generation_) return;
   seen_generation_ = board_.generation();
   const std::vector<LeaseBoard::Held> held = board_.held();
@@ -144,7 +152,7 @@ Status Dispatcher::Open(OutboxLog& log, std::vector<LaneOpened>& opened) {
     leases.push_back(lane.lease);
   }
   opened.clear();
-  Result<std::vector<DueUnit>> blocked = log.BlockedUnits(leases);
+  Result<std::vector<DueUnit>> blocked = BlockedUnits(log, leases);
   if (!blocked) {
     // Without it followers could overtake. The lanes are dropped and come again with a new epoch.
     for (const LaneLease lease : leases) {
@@ -255,8 +263,10 @@ Dispatcher::Outcome Dispatcher::Handle(std::uint32_t slot, std::uint32_t index, 
   }
   const bool early = entry.event.available_at && *entry.event.available_at > now_;
   if (early || (!parking_.empty() && parking_.Blocks(UnitOf(entry)))) {
-    blocked_by_parked_ = board_.decisions().parked >= Membership::kParkedCountMax;
-    if (blocked_by_parked_) return Outcome::kStop;
+    if (ParkingIsFull()) {
+      blocked_by_parked_ = true;
+      return Outcome::kStop;
+    }
     ParkChange change = ChangeOf(entry, lease);
     if (early) change.not_before = entry.event.available_at;
     parking_.Park(std::move(change));
@@ -274,8 +284,8 @@ Dispatcher::Outcome Dispatcher::Handle(std::uint32_t slot, std::uint32_t index, 
 
 std::size_t Dispatcher::SubmitPages(Publisher& publisher) {
   std::size_t submitted = 0;
-  blocked_by_parked_ = false;
   if (!resend_.empty() || clock_.SinceBoot() < hold_until_) return submitted;
+  blocked_by_parked_ = false;
   while (!to_submit_.empty()) {
     const std::uint32_t slot = to_submit_.front();
     OpenPage& page = *pages_[slot];
@@ -388,6 +398,12 @@ void Dispatcher::OnEntry(const Delivery& delivery, Token token, Publisher& publi
     // Held back behind a failed one of its unit is not an outage; it is set aside as soon as it comes up again.
     if (delivery.code != "held_back") Hold();
     return;
+  }
+  if (ParkingIsFull()) {
+    // Nobody looks after so many. The route waits until somebody has repaired what makes them fail.
+    blocked_by_parked_ = true;
+    resend_.push_back(delivery.token);
+    return Hold();
   }
   if (verdict.state == ParkedState::kDead && !options_.failures.dead_letter_topic.empty()) {
     BlockFollowers(entry, lease, verdict);
@@ -507,26 +523,75 @@ void Dispatcher::Hold() {
 
 // ---- what was set aside -------------------------------------------------------------------------
 
+bool Dispatcher::ParkingIsFull() const {
+  return board_.parked() >= options_.parked_max;
+}
+
+Result<std::vector<DueUnit>> Dispatcher::BlockedUnits(OutboxLog& log, const std::vector<LaneLease>& leases) const {
+  SEALANE_ASSIGN_OR_RETURN(std::vector<DueUnit> blocked, log.BlockedUnits(leases));
+  if (blocked.size() <= static_cast<std::size_t>(Membership::kBlockedUnitsMax)) return blocked;
+  return Error(ErrorKind::kRejected, "parked_limit",
+               fmt::format("more than {} keys have events that are set aside", Membership::kBlockedUnitsMax))
+      .WithHint("see what is wrong with: sealane dead list");
+}
+
+std::set<std::string> Dispatcher::UnitsOnTheirWay() {
+  std::set<std::string> units;
+  const auto add = [&](std::uint64_t packed) {
+    const Token token = Token::Unpack(packed);
+    units.emplace(UnitOf(pages_[token.slot]->page.entries[token.entry]));
+  };
+  for (const std::uint64_t packed : resend_) add(packed);
+  for (const auto& [packed, failed] : dead_lettering_) add(packed);
+  return units;
+}
+
 Status Dispatcher::RetryParked(OutboxLog& log, Publisher& publisher) {
   const BootTime now = clock_.SinceBoot();
   if (draining_ || ledger_.empty() || now < parked_look_ || now < hold_until_) return Ok();
   parked_look_ = now + kParkedLook;
-  if (parking_.empty() && board_.decisions().parked == 0) return Ok();
+  if (parking_.empty() && board_.parked() == 0) return Ok();
   // What is known goes to the store first, so that the store's answer is about everything.
   if (parking_.has_changes()) SEALANE_RETURN_IF_ERROR(Settle(log));
-  const std::vector<LaneLease> leases = ledger_.leases();
-  SEALANE_ASSIGN_OR_RETURN(const std::vector<DueUnit> blocked, log.BlockedUnits(leases));
-  parking_.Reconcile(blocked);
-  if (parking_.runs() >= Parking::kRunsMax) return Ok();
-  SEALANE_ASSIGN_OR_RETURN(const std::vector<DueUnit> due, log.DueUnits(leases, Parking::kRunsMax - parking_.runs()));
+  const std::set<std::string> on_their_way = UnitsOnTheirWay();
+  SEALANE_ASSIGN_OR_RETURN(const std::vector<DueUnit> blocked, BlockedUnits(log, ledger_.leases()));
+  parking_.Reconcile(blocked, on_their_way);
+  return BeginRetries(log, ledger_.staying(), on_their_way, publisher);
+}
+
+Status Dispatcher::BeginRetries(OutboxLog& log, const std::vector<LaneLease>& leases,
+                                const std::set<std::string>& on_their_way, Publisher& publisher) {
+  const LeaseBoard::Decisions decisions = board_.decisions();
+  if (decisions.paused || leases.empty() || parking_.runs() >= Parking::kRunsMax) return Ok();
+  std::vector<std::string> paused;
+  for (const TenantRule& rule : decisions.tenants) {
+    if (rule.paused) paused.push_back(rule.tenant);
+  }
+  SEALANE_ASSIGN_OR_RETURN(const std::vector<DueUnit> due,
+                           log.DueUnits(leases, paused, Parking::kRunsMax - parking_.runs()));
   for (const DueUnit& unit : due) {
-    if (parking_.IsRunning(unit)) continue;
+    if (parking_.IsRunning(unit) || on_their_way.contains(unit.unit)) continue;
     RetryRun run{.unit = unit, .page = {}, .entries = {}};
-    SEALANE_ASSIGN_OR_RETURN(run.page, log.ReadParked(unit, Parking::kRunEntriesMax, run.entries));
+    Result<Page> page = log.ReadParked(unit, Parking::kRunEntriesMax, run.entries);
+    if (!page && page.error().kind() == ErrorKind::kCorrupt) {
+      // It waits for a person. The others do not.
+      LogError("an event that was set aside cannot be read",
+               {{"route", options_.route}, {"unit", unit.unit}, {"error", page.error().ToString()}});
+      continue;
+    }
+    SEALANE_ASSIGN_OR_RETURN(run.page, std::move(page));
     if (run.entries.empty()) continue;
-    StartRetry(parking_.Begin(std::move(run)), publisher);
+    budget_.Take(run.page.bytes);
+    const std::uint32_t slot = parking_.Begin(std::move(run));
+    WatchLease(publisher);  // the store may have taken its time
+    StartRetry(slot, publisher);
   }
   return Ok();
+}
+
+void Dispatcher::EndRetry(std::uint32_t slot) {
+  budget_.Release(parking_.run(slot)->page.bytes);
+  parking_.End(slot);
 }
 
 void Dispatcher::StartRetry(std::uint32_t slot, Publisher& publisher) {
@@ -534,11 +599,11 @@ void Dispatcher::StartRetry(std::uint32_t slot, Publisher& publisher) {
   const std::optional<LaneLease> lease = ledger_.LeaseOf(run.entry().lane);
   if (lease && !IsReadable(run.entry().event)) {
     RejectUnreadable(run.entry(), *lease, run.entries[run.at].attempts + 1);
-    return parking_.End(slot);
+    return EndRetry(slot);
   }
   const Token token{.kind = TokenKind::kRetry, .slot = slot};
   // When there is no room the unit stays due, and is found again by the next look.
-  if (!lease || Send(run.entry(), token, publisher) == Submitted::kFull) parking_.End(slot);
+  if (!lease || Send(run.entry(), token, publisher) == Submitted::kFull) EndRetry(slot);
 }
 
 void Dispatcher::OnRetry(const Delivery& delivery, Token token, Publisher& publisher) {
@@ -554,29 +619,29 @@ void Dispatcher::OnRetry(const Delivery& delivery, Token token, Publisher& publi
     CountPublished(entry);
     if (!ours) {
       ++counts_.late;
-      return parking_.End(token.slot);
+      return EndRetry(token.slot);
     }
     parking_.Unpark(*lease, entry.seq);
     if (++run.at < run.entries.size() && !draining_) return StartRetry(token.slot, publisher);
     parked_look_ = BootTime{0};  // there may be more of this unit, or none: then it flows again
-    return parking_.End(token.slot);
+    return EndRetry(token.slot);
   }
-  if (!ours) return parking_.End(token.slot);
+  if (!ours) return EndRetry(token.slot);
   const std::int32_t attempts = parked.attempts + 1;
   CountFailure(delivery, entry, attempts);
   const Verdict verdict = Judge(delivery, attempts, options_.failures, random_);
   if (verdict.kind == Verdict::Kind::kResend) {
     Hold();
-    return parking_.End(token.slot);
+    return EndRetry(token.slot);
   }
   if (verdict.state == ParkedState::kDead && !options_.failures.dead_letter_topic.empty()) {
     run.dying = delivery;
     // When there is no room it is tried once more, and dies then.
-    if (SendDeadLetter(entry, delivery, attempts, token, publisher) == Submitted::kFull) parking_.End(token.slot);
+    if (SendDeadLetter(entry, delivery, attempts, token, publisher) == Submitted::kFull) EndRetry(token.slot);
     return;
   }
   ParkFailed(entry, *lease, verdict, delivery, attempts);
-  parking_.End(token.slot);
+  EndRetry(token.slot);
 }
 
 // The copy of a retried event for the dead-letter topic has its answer.
@@ -589,7 +654,7 @@ void Dispatcher::OnRetriedToDeath(const Delivery& delivery, std::uint32_t slot, 
     NoteCopy(delivery, run.entry());
     ParkFailed(run.entry(), *lease, kDies, *run.dying, run.entries[run.at].attempts + 1);
   }
-  parking_.End(slot);
+  EndRetry(slot);
 }
 
 // ---- settling -----------------------------------------------------------------------------------
@@ -632,6 +697,8 @@ Result<bool> Dispatcher::Settle(OutboxLog& log) {
 
 Status Dispatcher::ReleaseQuietLanes(OutboxLog& log) {
   std::vector<LaneLease> ready = ledger_.ReadyToRelease();
+  // A message of a lane that another relay has by then could overtake, or be overtaken.
+  std::erase_if(ready, [&](const LaneLease lease) { return parking_.IsRunning(lease); });
   if (ready.empty() || parking_.has_changes()) return Ok();
   CrashPoint("relay.before_release");
   SEALANE_RETURN_IF_ERROR(log.Release(ready));

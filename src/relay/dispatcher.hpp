@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -43,6 +44,8 @@ class Dispatcher {
   };
   /// Waits for deliveries at most `wait`, and not at all while there is something to submit.
   Result<Step> RunOnce(OutboxLog& log, Publisher& publisher, std::chrono::milliseconds wait);
+  /// Stops what must not go on when a lease ran out. Needs no store, so that it works when that is away.
+  void WatchLease(Publisher& publisher);
 
   /// From now on only what was begun is finished.
   void BeginDrain() { draining_ = true; }
@@ -70,7 +73,7 @@ class Dispatcher {
     static Token Unpack(std::uint64_t packed);
   };
 
-  void WatchLease(Publisher& publisher);
+  void DropLostLanes();
   void LoseLane(LaneLease lease);
   Status TakeWork(OutboxLog& log);
   Status Open(OutboxLog& log, std::vector<LaneOpened>& opened);
@@ -105,7 +108,15 @@ class Dispatcher {
   std::string_view UnitOf(const LogEntry& entry);
   std::string_view KeyOf(const EnvelopeView& event, std::string_view wire_key) const;
 
+  /// As the store knows them; an error when they are too many to be kept in mind.
+  Result<std::vector<DueUnit>> BlockedUnits(OutboxLog& log, const std::vector<LaneLease>& leases) const;
+  /// Units with an event that came back, or dies: it goes before whatever was set aside of them.
+  std::set<std::string> UnitsOnTheirWay();
+  bool ParkingIsFull() const;
   Status RetryParked(OutboxLog& log, Publisher& publisher);
+  Status BeginRetries(OutboxLog& log, const std::vector<LaneLease>& leases, const std::set<std::string>& on_their_way,
+                      Publisher& publisher);
+  void EndRetry(std::uint32_t slot);
   void StartRetry(std::uint32_t slot, Publisher& publisher);
 
   bool SettleIsDue() const;

@@ -30,6 +30,7 @@ void LeaseBoard::Renew(std::span<const LaneLease> held, BootTime deadline, Decis
                 return std::find(held.begin(), held.end(), mine.lease) == held.end();
               }) > 0;
     changed = changed || decisions_.paused != decisions.paused || decisions_.tenants != decisions.tenants;
+    parked_.store(decisions.parked, std::memory_order_release);
     decisions_ = std::move(decisions);
     deadline_.store(deadline.count(), std::memory_order_release);
   }

@@ -53,6 +53,8 @@ class LeaseBoard {
   std::uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
   std::vector<Held> held() const;
   Decisions decisions() const;
+  /// Decisions::parked alone.
+  std::int64_t parked() const { return parked_.load(std::memory_order_acquire); }
   BootTime deadline() const { return BootTime{deadline_.load(std::memory_order_acquire)}; }
 
  private:
@@ -61,6 +63,7 @@ class LeaseBoard {
   const std::function<void()> changed_;
   std::atomic<std::uint64_t> generation_{0};
   std::atomic<std::int64_t> deadline_{0};
+  std::atomic<std::int64_t> parked_{0};
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   std::vector<Held> held_;

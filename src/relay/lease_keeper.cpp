@@ -55,7 +55,8 @@ std::size_t LeaseKeeper::Target(const Membership& membership) const {
   if (options_.order == OrderMode::kKey || options_.order == OrderMode::kNone) return (lanes + live - 1) / live;
   const std::vector<LeaseBoard::Held> held = board_.held();
   const bool first = std::any_of(held.begin(), held.end(), [](const auto& one) { return one.lease.lane == 0; });
-  return first ? lanes : 1;
+  // Whoever has others than the first gives them back: the one that has it needs all, and it may be free again.
+  return first ? lanes : held.empty() ? 1 : 0;
 }
 
 Status LeaseKeeper::TakeShare(OutboxLog& log, const Membership& membership) {

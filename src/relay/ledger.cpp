@@ -173,6 +173,14 @@ std::vector<LaneLease> Ledger::leases() const {
   return all;
 }
 
+std::vector<LaneLease> Ledger::staying() const {
+  std::vector<LaneLease> leases;
+  for (const LaneBook& lane : lanes_) {
+    if (!lane.closing) leases.push_back(lane.lease);
+  }
+  return leases;
+}
+
 std::vector<LaneLease> Ledger::ReadyToRelease() const {
   std::vector<LaneLease> ready;
   for (const LaneBook& lane : lanes_) {

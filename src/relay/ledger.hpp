@@ -56,10 +56,11 @@ class Ledger {
   void Advance(OpenPage& page);
 
   bool Current(LaneLease lease) const;
-  bool Current(Lane lane, std::int64_t epoch) const { return Current(LaneLease{lane, epoch}); }
   /// The lease of a lane that is open; empty for another.
   std::optional<LaneLease> LeaseOf(Lane lane) const;
   std::vector<LaneLease> leases() const;
+  /// Of the lanes that nobody else waits for.
+  std::vector<LaneLease> staying() const;
   /// Lanes that are closing and have nothing open, nor anything to write.
   std::vector<LaneLease> ReadyToRelease() const;
   /// Somebody waits for a lane of ours.
@@ -71,7 +72,7 @@ class Ledger {
   bool dirty() const { return dirty_; }
   /// Some position moved, events or not.
   bool moved() const { return moved_; }
-  /// Everything that moved since the last MarkWritten(); with `all`, every lane.
+  /// Everything that moved since the last MarkWritten().
   std::vector<SettleRequest::Progress> Progress() const;
   void MarkWritten();
 

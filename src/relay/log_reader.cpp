@@ -146,9 +146,11 @@ void LogReader::ApplyRules() {
     if (!needs_own_flow(rule)) continue;
     for (std::size_t i = 0; i < flows_.size(); ++i) {
       const Flow& flow = flows_[i];
-      const bool carries =
-          flow.id == kMainFlow ? !Holds(flow.excluded, rule.tenant) : Holds(flow.tenants, rule.tenant);
-      if (carries && flow.tenants != std::vector{rule.tenant}) SplitOff(i, {rule.tenant});
+      const bool is_main = flow.id == kMainFlow;
+      const bool carries = is_main ? !Holds(flow.excluded, rule.tenant) : Holds(flow.tenants, rule.tenant);
+      if (!carries || flow.tenants == std::vector{rule.tenant}) continue;
+      SplitOff(i, {rule.tenant});
+      if (!is_main) --i;  // its place is another's now
     }
   }
   for (Flow& flow : flows_) {
@@ -326,6 +328,7 @@ Result<std::size_t> LogReader::ReadPage(OutboxLog& log, Flow& flow) {
   flow.at = page.next;
   flow.caught_up = page.caught_up;
   flow.deficit -= static_cast<std::int64_t>(page.bytes) + 1;
+  if (page.entries.empty()) flow.deficit = 0;  // looking in vain is a turn too, or it would go on for thousands
   flow.tokens -= static_cast<double>(page.entries.size());
   std::vector<std::string> crowd;
   if (!page.caught_up) FindCrowd(flow, page, crowd);

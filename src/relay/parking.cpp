@@ -13,8 +13,8 @@ void Parking::Load(std::span<const DueUnit> units) {
   for (const DueUnit& unit : units) Block(unit.unit, unit.lease);
 }
 
-void Parking::Reconcile(std::span<const DueUnit> blocked_in_store) {
-  std::set<std::string_view> keep;
+void Parking::Reconcile(std::span<const DueUnit> blocked_in_store, const std::set<std::string>& on_their_way) {
+  std::set<std::string_view> keep(on_their_way.begin(), on_their_way.end());
   for (const DueUnit& unit : blocked_in_store) keep.insert(unit.unit);
   for (const ParkChange& change : park_) keep.insert(change.unit);
   for (const auto& run : runs_) {
@@ -57,6 +57,11 @@ void Parking::Written() {
 bool Parking::IsRunning(const DueUnit& unit) const {
   return std::any_of(runs_.begin(), runs_.end(),
                      [&](const auto& run) { return run != nullptr && run->unit.unit == unit.unit; });
+}
+
+bool Parking::IsRunning(LaneLease lease) const {
+  return std::any_of(runs_.begin(), runs_.end(),
+                     [&](const auto& run) { return run != nullptr && run->unit.lease == lease; });
 }
 
 std::uint32_t Parking::Begin(RetryRun run) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,8 +44,9 @@ class Parking {
   void Block(std::string_view unit, LaneLease lease);
   /// What the store says about lanes that were just taken.
   void Load(std::span<const DueUnit> units);
-  /// A unit that the store does not hold back any more, and about which nothing is still to be written, flows again.
-  void Reconcile(std::span<const DueUnit> blocked_in_store);
+  /// A unit that the store does not hold back any more, of which no event is on its way back, and about which nothing
+  /// is still to be written, flows again.
+  void Reconcile(std::span<const DueUnit> blocked_in_store, const std::set<std::string>& on_their_way);
   /// Everything about a lane that is lost.
   void Forget(LaneLease lease);
   void ForgetAll();
@@ -59,6 +61,8 @@ class Parking {
   RetryRun* run(std::uint32_t slot) { return slot < runs_.size() ? runs_[slot].get() : nullptr; }
   std::size_t runs() const { return running_; }
   bool IsRunning(const DueUnit& unit) const;
+  /// Whether a unit of this lane is being tried again.
+  bool IsRunning(LaneLease lease) const;
   std::uint32_t Begin(RetryRun run);
   void End(std::uint32_t slot);
 

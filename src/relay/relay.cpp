@@ -57,7 +57,8 @@ struct Loop {
   explicit Loop(const char* loop_name) : name(loop_name) {}
   const char* name;
   std::unique_ptr<OutboxLog> log = {};
-  std::int32_t failures = 0;  // in a row
+  std::int32_t failures = 0;          // in a row
+  std::optional<Error> problem = {};  // why it failed last, until it works again; guarded by stats_mutex_
 };
 
 }  // namespace
@@ -84,6 +85,7 @@ class Relay::Impl {
   }
 
   Result<RelayReport> RunOnce() {
+    WatchLease();
     RelayReport report;
     const BootTime now = clock_.SinceBoot();
     if (now >= next_beat_) {
@@ -109,7 +111,6 @@ class Relay::Impl {
     SetState(RelayState::kDraining);
     reader.request_stop();
     reader_bell_.Ring();
-    reader.join();
     dispatcher_.BeginDrain();
     const BootTime deadline = clock_.SinceBoot() + options_.drain_timeout;
     while (publisher_ != nullptr && !dispatcher_.quiet() && clock_.SinceBoot() < deadline) {
@@ -119,7 +120,9 @@ class Relay::Impl {
     keeper.request_stop();
     keeper_bell_.Ring();
     keeper.join();
-    return Finish();
+    const RelayEnd end = Finish();
+    reader.join();  // last: it may be in a long statement, and nobody has to wait for what it reads
+    return end;
   }
 
   // Without threads time stands still, so the end is when nothing moves any more.
@@ -161,8 +164,7 @@ class Relay::Impl {
     stats_.live_relays = decisions.live_relays;
     stats_.last_beat_at = decisions.last_beat_at;
     stats_.parked = decisions.parked;
-    stats_.held.clear();
-    for (const LeaseBoard::Held& held : board_.held()) stats_.held.push_back(held.lease);
+    ShowHeld();
     return Ok();
   }
 
@@ -176,6 +178,11 @@ class Relay::Impl {
       if (step.horizon) stats_.seq_high = step.horizon->seq_high;
     }
     return step;
+  }
+
+  // Before anything that needs the store: that may be away for longer than the lease lasts.
+  void WatchLease() {
+    if (publisher_ != nullptr) dispatcher_.WatchLease(*publisher_);
   }
 
   Result<Dispatcher::Step> Dispatch(milliseconds wait) {
@@ -211,13 +218,17 @@ class Relay::Impl {
     stats_.dead_total = counts.dead_total;
     stats_.commit_to_publish = counts.commit_to_publish;
     if (stats_.failures != counts.failures) stats_.failures = counts.failures;
-    stats_.topics = counts.topics;
+    if (stats_.topics != counts.topics) stats_.topics = counts.topics;
+    if (const std::uint64_t generation = board_.generation(); generation != shown_generation_) {
+      shown_generation_ = generation;
+      ShowHeld();
+    }
     stats_.problem.clear();
     stats_.problem_code.clear();
     dispatcher_.FillGauges(stats_);
-    if (health.state != PublisherHealth::State::kReady && health.problem) {
-      stats_.problem = health.problem->ToString();
-      stats_.problem_code = health.problem->code();
+    if (health.state != PublisherHealth::State::kReady && health.problem) ShowProblem(*health.problem);
+    for (const Loop* loop : {&reader_loop_, &keeper_loop_}) {
+      if (loop->problem) ShowProblem(*loop->problem);
     }
     if (stats_.state == RelayState::kDraining || stats_.state == RelayState::kStopped) return;
     if (!stats_.problem.empty()) {
@@ -229,6 +240,16 @@ class Relay::Impl {
     }
   }
 
+  // With stats_mutex_ held.
+  void ShowHeld() {
+    stats_.held.clear();
+    for (const LeaseBoard::Held& held : board_.held()) stats_.held.push_back(held.lease);
+  }
+  // With stats_mutex_ held.
+  void ShowProblem(const Error& problem) {
+    stats_.problem = problem.ToString();
+    stats_.problem_code = problem.code();
+  }
   // With stats_mutex_ held.
   void ShowState(RelayState state) {
     if (stats_.state == state) return;
@@ -261,10 +282,17 @@ class Relay::Impl {
                                    {"retry_ms", wait.count()}});
     const std::lock_guard lock(stats_mutex_);
     ++stats_.restarts;
-    stats_.problem = error.ToString();
-    stats_.problem_code = error.code();
+    loop.problem = error;
+    ShowProblem(error);
     if (stats_.state == RelayState::kRunning) ShowState(RelayState::kHolding);
     return wait;
+  }
+
+  void Recovered(Loop& loop) {
+    if (loop.failures == 0) return;
+    loop.failures = 0;
+    const std::lock_guard lock(stats_mutex_);
+    loop.problem.reset();
   }
 
   void KeeperLoop(const std::stop_token& stop) {
@@ -274,7 +302,7 @@ class Relay::Impl {
       if (const Status beat = Beat(); !beat) {
         wait = std::min(Recover(keeper_loop_, beat.error()), keeper_.interval());
       } else {
-        keeper_loop_.failures = 0;
+        Recovered(keeper_loop_);
       }
       keeper_bell_.Wait(wait, stop);
     }
@@ -286,10 +314,10 @@ class Relay::Impl {
       const Result<LogReader::Step> step = Read();
       if (!step) {
         caught_up_.store(false, std::memory_order_release);
-        reader_bell_.Wait(Recover(reader_loop_, step.error()), stop);
+        clock_.SleepFor(Recover(reader_loop_, step.error()), stop);  // no bell makes a store come back
         continue;
       }
-      reader_loop_.failures = 0;
+      Recovered(reader_loop_);
       if (until_drained_) NoteCaughtUp(*step);
       if (const auto wait = reader_.Pace(*step); wait.count() > 0) reader_bell_.Wait(wait, stop);
     }
@@ -303,12 +331,14 @@ class Relay::Impl {
   }
 
   void DispatchStep(const std::stop_token& stop) {
+    WatchLease();
     const Result<Dispatcher::Step> step = Dispatch(kCollectWait);
     if (step) {
-      dispatch_loop_.failures = 0;
+      Recovered(dispatch_loop_);
       return;
     }
-    clock_.SleepFor(Recover(dispatch_loop_, step.error()), stop);
+    // Not for longer than a lease may be left alone.
+    clock_.SleepFor(std::min(Recover(dispatch_loop_, step.error()), keeper_.interval()), stop);
   }
 
   bool Drained() const {
@@ -321,6 +351,7 @@ class Relay::Impl {
   }
 
   std::optional<Dispatcher::Step> DrainStep(milliseconds wait) {
+    WatchLease();
     const Result<Dispatcher::Step> step = Dispatch(wait);
     if (step) return *step;
     LogError("drain failed", {{"route", options_.route}, {"error", step.error().ToString()}});
@@ -384,6 +415,7 @@ class Relay::Impl {
   Dispatcher dispatcher_;
   BootTime next_beat_{0};
   BootTime shown_at_{-1'000'000'000};
+  std::uint64_t shown_generation_ = 0;
 };
 
 Relay::Relay(RelayOptions options, OpenLog open_log, OpenPublisher open_publisher, Clock& clock, Random& random)

@@ -69,6 +69,8 @@ struct RelayOptions {
   std::string topic_template = {};
   RouteFilter filter = {};
   FailurePolicy failures = {};
+  /// With so many events set aside, the route waits instead of setting more aside.
+  std::int64_t parked_max = Membership::kParkedCountMax;
   bool fair = true;                     ///< tenants with a long backlog do not hold up the others
   std::int64_t crowd_backlog = 50'000;  ///< what counts as long: this many numbers of the log ahead
 

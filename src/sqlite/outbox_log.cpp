@@ -170,8 +170,9 @@ Result<Membership> SqliteOutboxLog::Beat(std::chrono::milliseconds ttl) {
     SEALANE_RETURN_IF_ERROR(longer.Run());
     membership.held.push_back({kLane, lease.epoch});
   }
-  SEALANE_RETURN_IF_ERROR(ReadMembership(membership));
   SEALANE_RETURN_IF_ERROR(transaction.Commit());
+  // Counting what is set aside may take a while, and writers of the application need the lock.
+  SEALANE_RETURN_IF_ERROR(ReadMembership(membership));
   return membership;
 }
 

@@ -26,7 +26,8 @@ class SqliteOutboxLog final : public OutboxLog {
   Result<Page> Read(const ReadRequest& request) override;
   Result<SettleReport> Settle(const SettleRequest& request) override;
   Result<std::vector<DueUnit>> BlockedUnits(std::span<const LaneLease> leases) override;
-  Result<std::vector<DueUnit>> DueUnits(std::span<const LaneLease> leases, std::size_t limit) override;
+  Result<std::vector<DueUnit>> DueUnits(std::span<const LaneLease> leases, std::span<const std::string> but_tenants,
+                                        std::size_t limit) override;
   Result<Page> ReadParked(const DueUnit& unit, std::size_t limit, std::vector<ParkedEntry>& entries) override;
   Result<TendReport> Tend() override;
 
@@ -51,10 +52,9 @@ class SqliteOutboxLog final : public OutboxLog {
   Status WriteProgress(const SettleRequest::Progress& progress);
   Status WriteSettlement(std::int64_t seq_to, const std::optional<std::string>& tenants,
                          const std::string& except_tenants);
-  Status WriteParked(const ParkChange& change);
-  Status DeleteParked(const Unpark& unpark);
-  Result<std::vector<DueUnit>> SelectUnits(const std::string& sql, std::span<const LaneLease> leases,
-                                           std::size_t limit);
+  Result<Statement> PrepareWriteParked() const;
+  Status WriteParked(Statement& upsert, const ParkChange& change) const;
+  static Result<std::vector<DueUnit>> UnitsOf(Statement& select, const LaneLease& lease);
 
   Connection connection_;
   Options options_;

@@ -37,11 +37,19 @@ Result<SettleReport> SqliteOutboxLog::Settle(const SettleRequest& request) {
     if (std::ranges::find(report.fenced, claimed.lane) == report.fenced.end()) report.fenced.push_back(claimed.lane);
     return false;
   };
-  for (const ParkChange& change : request.park) {
-    if (holds(change.lease)) SEALANE_RETURN_IF_ERROR(WriteParked(change));
+  if (!request.park.empty()) {
+    SEALANE_ASSIGN_OR_RETURN(Statement upsert, PrepareWriteParked());
+    for (const ParkChange& change : request.park) {
+      if (holds(change.lease)) SEALANE_RETURN_IF_ERROR(WriteParked(upsert, change));
+    }
   }
-  for (const Unpark& unpark : request.unpark) {
-    if (holds(unpark.lease)) SEALANE_RETURN_IF_ERROR(DeleteParked(unpark));
+  if (!request.unpark.empty()) {
+    SEALANE_ASSIGN_OR_RETURN(
+        Statement remove,
+        Statement::Prepare(connection_.get(), "DELETE FROM sealane_parked WHERE route = ? AND seq = ?"));
+    for (const Unpark& unpark : request.unpark) {
+      if (holds(unpark.lease)) SEALANE_RETURN_IF_ERROR(remove.Bind(route_).Bind(unpark.seq).Run());
+    }
   }
   for (const SettleRequest::Progress& progress : request.progress) {
     if (holds(progress.lease)) SEALANE_RETURN_IF_ERROR(WriteProgress(progress));
@@ -96,7 +104,7 @@ Status SqliteOutboxLog::WriteSettlement(std::int64_t seq_to, const std::optional
   return insert.Run();
 }
 
-Status SqliteOutboxLog::WriteParked(const ParkChange& change) {
+Result<Statement> SqliteOutboxLog::PrepareWriteParked() const {
   // A person who gave the event up while it was being tried has the last word.
   static const std::string sql = fmt::format(
       "INSERT INTO sealane_parked AS p (route, seq, event_id, unit, tenant, topic, key, state, attempts,"
@@ -111,7 +119,10 @@ Status SqliteOutboxLog::WriteParked(const ParkChange& change) {
       " last_failed_at = coalesce(excluded.last_failed_at, p.last_failed_at)"
       " WHERE p.state <> 'DISCARDED'",
       kNowSql);
-  SEALANE_ASSIGN_OR_RETURN(Statement upsert, Statement::Prepare(connection_.get(), sql));
+  return Statement::Prepare(connection_.get(), sql);
+}
+
+Status SqliteOutboxLog::WriteParked(Statement& upsert, const ParkChange& change) const {
   upsert.Bind(route_)
       .Bind(change.seq)
       .Bind(change.id.ToString())
@@ -132,44 +143,40 @@ Status SqliteOutboxLog::WriteParked(const ParkChange& change) {
   return upsert.Run();
 }
 
-Status SqliteOutboxLog::DeleteParked(const Unpark& unpark) {
-  SEALANE_ASSIGN_OR_RETURN(
-      Statement remove,
-      Statement::Prepare(connection_.get(), "DELETE FROM sealane_parked WHERE route = ? AND seq = ?"));
-  remove.Bind(route_).Bind(unpark.seq);
-  return remove.Run();
-}
-
-Result<std::vector<DueUnit>> SqliteOutboxLog::SelectUnits(const std::string& sql, std::span<const LaneLease> leases,
-                                                          std::size_t limit) {
+Result<std::vector<DueUnit>> SqliteOutboxLog::UnitsOf(Statement& select, const LaneLease& lease) {
   std::vector<DueUnit> units;
-  const LaneLease* const lease = LeaseOfLane(leases);
-  if (lease == nullptr) return units;
-  SEALANE_ASSIGN_OR_RETURN(Statement select, Statement::Prepare(connection_.get(), sql));
-  select.Bind(route_).Bind(static_cast<std::int64_t>(limit));
   while (true) {
     SEALANE_ASSIGN_OR_RETURN(const bool found, select.Step());
     if (!found) return units;
-    units.push_back({*lease, select.Text(0)});
+    units.push_back({lease, select.Text(0)});
   }
 }
 
 Result<std::vector<DueUnit>> SqliteOutboxLog::BlockedUnits(std::span<const LaneLease> leases) {
-  // Rows are counted up to a bound elsewhere; so are the units here.
-  static const std::string sql = fmt::format(
-      "SELECT DISTINCT unit FROM sealane_parked WHERE route = ? AND {} ORDER BY unit LIMIT ?", kHoldsBack);
-  return SelectUnits(sql, leases, std::size_t{Membership::kParkedCountMax});
+  static const std::string sql =
+      fmt::format("SELECT DISTINCT unit FROM sealane_parked WHERE route = ? AND {} LIMIT ?", kHoldsBack);
+  const LaneLease* const lease = LeaseOfLane(leases);
+  if (lease == nullptr) return std::vector<DueUnit>();
+  SEALANE_ASSIGN_OR_RETURN(Statement select, Statement::Prepare(connection_.get(), sql));
+  select.Bind(route_).Bind(Membership::kBlockedUnitsMax + 1);
+  return UnitsOf(select, *lease);
 }
 
-Result<std::vector<DueUnit>> SqliteOutboxLog::DueUnits(std::span<const LaneLease> leases, std::size_t limit) {
+Result<std::vector<DueUnit>> SqliteOutboxLog::DueUnits(std::span<const LaneLease> leases,
+                                                       std::span<const std::string> but_tenants, std::size_t limit) {
   // Beside min(), SQLite takes the other columns from the row that has the minimum: the first event of the unit.
   static const std::string sql = fmt::format(
-      "SELECT unit FROM (SELECT unit, state, next_attempt_at, min(seq) AS seq FROM sealane_parked"
+      "SELECT unit FROM (SELECT unit, tenant, state, next_attempt_at, min(seq) AS seq FROM sealane_parked"
       " WHERE route = ? AND {} GROUP BY unit)"
       " WHERE state <> 'DEAD' AND coalesce(next_attempt_at, 0) <= {}"
+      " AND tenant NOT IN (SELECT value FROM json_each(?))"
       " ORDER BY coalesce(next_attempt_at, 0), seq LIMIT ?",
       kHoldsBack, kNowSql);
-  return SelectUnits(sql, leases, limit);
+  const LaneLease* const lease = LeaseOfLane(leases);
+  if (lease == nullptr) return std::vector<DueUnit>();
+  SEALANE_ASSIGN_OR_RETURN(Statement select, Statement::Prepare(connection_.get(), sql));
+  select.Bind(route_).Bind(TenantsJson(but_tenants)).Bind(static_cast<std::int64_t>(limit));
+  return UnitsOf(select, *lease);
 }
 
 Result<Page> SqliteOutboxLog::ReadParked(const DueUnit& unit, std::size_t limit, std::vector<ParkedEntry>& entries) {

@@ -53,8 +53,8 @@ class OutboxLogParkedContract : public ::testing::TestWithParam<std::string> {
   Unpark Published(const ReadEvent& event) const { return {LeaseFor(grants_, event.entry), event.entry.seq}; }
 
   std::vector<std::string> Blocked() { return NamesOf(ValueOrThrow(log_->BlockedUnits(LeasesOf(grants_)))); }
-  std::vector<std::string> Due(std::size_t limit = 100) {
-    return NamesOf(ValueOrThrow(log_->DueUnits(LeasesOf(grants_), limit)));
+  std::vector<std::string> Due(std::size_t limit = 100, const std::vector<std::string>& but_tenants = {}) {
+    return NamesOf(ValueOrThrow(log_->DueUnits(LeasesOf(grants_), but_tenants, limit)));
   }
   /// The seqs that come next in the unit of the event.
   std::vector<std::int64_t> NextIn(const ReadEvent& event, std::size_t limit = 100) {
@@ -181,8 +181,21 @@ TEST_P(OutboxLogParkedContract, DueUnitsAreLimited) {
   Settle({Failure(events[0], kFailed), Failure(events[1], kFailed), Failure(events[2], kFailed)});
   EXPECT_THAT(Due(2), SizeIs(2));
   EXPECT_THAT(Due(), UnorderedElementsAre("a", "b", "c"));
-  EXPECT_THAT(ValueOrThrow(log().DueUnits({}, 10)), IsEmpty()) << "of no lanes";
+  EXPECT_THAT(ValueOrThrow(log().DueUnits({}, {}, 10)), IsEmpty()) << "of no lanes";
   EXPECT_THAT(ValueOrThrow(log().BlockedUnits({})), IsEmpty());
+}
+
+TEST_P(OutboxLogParkedContract, UnitsOfPausedTenantsAreNotDue) {
+  std::vector<NewEntry> entries = {SampleEntry("a"), SampleEntry("b"), SampleEntry("c")};
+  entries[0].envelope.tenant = "x\"\\,{}";
+  entries[1].envelope.tenant = "acme";
+  entries[2].envelope.tenant = "";
+  const auto events = AppendAndRead(entries);
+  Settle({Failure(events[0], kFailed), Failure(events[1], kFailed), Failure(events[2], kFailed)});
+  EXPECT_THAT(Due(100, {"acme", "nobody"}), UnorderedElementsAre("a", "c"));
+  EXPECT_THAT(Due(1, {"acme", entries[0].envelope.tenant}), ElementsAre("c"))
+      << "the limit counts those that are due";
+  EXPECT_THAT(Due(100, {""}), UnorderedElementsAre("a", "b"));
 }
 
 TEST_P(OutboxLogParkedContract, AnEventThatIsSetAsideAgainKeepsItsHistory) {

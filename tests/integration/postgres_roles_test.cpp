@@ -189,7 +189,7 @@ TEST_F(PostgresRoles, RelayRoleIsEnoughForARelay) {
   park.unit = "u";
   EXPECT_TRUE(ValueOrThrow(log->Settle(request)).fenced.empty());
   EXPECT_EQ(ValueOrThrow(log->BlockedUnits(leases)).size(), 1U);
-  const std::vector<DueUnit> due = ValueOrThrow(log->DueUnits(leases, 10));
+  const std::vector<DueUnit> due = ValueOrThrow(log->DueUnits(leases, {}, 10));
   ASSERT_EQ(due.size(), 1U);
   std::vector<ParkedEntry> entries;
   EXPECT_EQ(ValueOrThrow(log->ReadParked(due.front(), 10, entries)).entries.size(), 1U);

@@ -2,12 +2,21 @@
 
 #include <gtest/gtest.h>
 
+#include "memory/database.hpp"
 #include "support/sample_events.hpp"
 #include "support/store_fixture.hpp"
 
 namespace sealane::testing {
 
 using std::chrono::milliseconds;
+
+namespace {
+
+Error StoreIsCut() {
+  return Error(ErrorKind::kUnavailable, "connection_lost", "cut by the test");
+}
+
+}  // namespace
 
 RelayBench::RelayBench(std::int32_t lanes, std::uint64_t seed)
     : random_(seed),
@@ -35,6 +44,7 @@ std::unique_ptr<Relay> RelayBench::MakeRelay(RelayOptions options) {
   return std::make_unique<Relay>(
       std::move(options),
       [this, route, owner]() -> Result<std::unique_ptr<OutboxLog>> {
+        if (store_is_cut_) return StoreIsCut();
         return memory::MakeOutboxLog(database_, route, owner, clock_, faults_);
       },
       [this]() -> Result<std::unique_ptr<Publisher>> { return broker_.Connect(); }, clock_, random_);
@@ -53,6 +63,22 @@ EventId RelayBench::AppendDelayed(const std::string& key, const std::string& val
   entry.envelope.topic = "orders";
   entry.envelope.available_at = clock_.Now() + delay;
   return AppendAndCommit(*store_, {entry}).front().id;
+}
+
+void RelayBench::CutStore() {
+  store_is_cut_ = true;
+  for (std::size_t call = 0; call < memory::kLogCalls; ++call) {
+    faults_->FailAll(static_cast<memory::LogCall>(call), StoreIsCut());
+  }
+}
+
+void RelayBench::HealStore() {
+  store_is_cut_ = false;
+  faults_->Heal();
+}
+
+void RelayBench::Erase(const EventId& id) {
+  database_->Erase(id);
 }
 
 void RelayBench::RunUntilQuiet(Relay& relay, int steps_max) {

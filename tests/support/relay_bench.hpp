@@ -38,6 +38,11 @@ class RelayBench {
   EventId AppendDelayed(const std::string& key, const std::string& value, std::chrono::seconds delay);
   /// Steps, and lets a little time pass with each, until the relay has nothing left to do.
   void RunUntilQuiet(Relay& relay, int steps_max = 10'000);
+  /// From now on nothing can be had from the store, nor can a new connection be opened.
+  void CutStore();
+  void HealStore();
+  /// Removes an event from the log, as retention does.
+  void Erase(const EventId& id);
   void Advance(std::chrono::milliseconds by) { clock_.Advance(by); }
 
   /// What the broker has for a key, in order.
@@ -53,6 +58,7 @@ class RelayBench {
   std::unique_ptr<OutboxStore> store_;
   std::unique_ptr<DeadLetters> dead_letters_;
   MemoryBroker broker_;
+  bool store_is_cut_ = false;
 };
 
 }  // namespace sealane::testing

@@ -19,6 +19,14 @@ using ::testing::IsEmpty;
 
 class RelayTest : public ::testing::Test {
  protected:
+  /// Steps with 20 ms between them.
+  void Step(Relay& relay, int steps) {
+    for (int i = 0; i < steps; ++i) {
+      (void)relay.RunOnce();
+      bench_.Advance(milliseconds{20});
+    }
+  }
+
   RelayBench bench_;
 };
 
@@ -534,6 +542,123 @@ TEST_F(RelayTest, ALaneThatCannotBeOpenedTakesNoOtherWithIt) {
   bench_.RunUntilQuiet(*one);
   EXPECT_EQ(one->stats().held.size(), 8U);
   EXPECT_EQ(bench_.broker().record_count(), 1'000U);
+}
+
+// While the copy of a dead event is under way, the store does not know of it yet.
+TEST_F(RelayTest, NothingOvertakesAnEventWhoseCopyIsUnderWay) {
+  RelayOptions options = bench_.Options();
+  options.failures.dead_letter_topic = "orders.dead";
+  const auto relay = bench_.MakeRelay(options);
+  bench_.RunUntilQuiet(*relay);
+  bench_.broker().FailWhen([](const MemoryRecord& record) { return record.topic == "orders"; }, Rejected(), 1);
+  bench_.broker().HoldDeliveries();
+  bench_.Append("a", "bad");
+  Step(*relay, 5);
+  bench_.broker().ReleaseDeliveries(1);
+  Step(*relay, 5);
+  ASSERT_THAT(bench_.Published("a", "orders.dead"), ElementsAre("bad"));
+  for (int i = 0; i < 50; ++i) {
+    bench_.Append("a", "next");
+    (void)relay->RunOnce();
+    bench_.Advance(milliseconds{100});
+  }
+  EXPECT_THAT(bench_.Published("a"), IsEmpty());
+  bench_.broker().ReleaseDeliveries();
+  bench_.RunUntilQuiet(*relay);
+  EXPECT_THAT(bench_.Published("a"), IsEmpty());
+}
+
+// The first of the key came back and waits until nothing is on its way; the second was delayed and is due now.
+TEST_F(RelayTest, ADelayedEventDoesNotOvertakeOneThatCameBack) {
+  const auto relay = bench_.MakeRelay();
+  bench_.RunUntilQuiet(*relay);
+  bench_.broker().FailKey("a", {.failure = FailureClass::kOutage, .code = "timed_out"}, 1);
+  bench_.broker().HoldDeliveries();
+  bench_.Append("a", "1");
+  bench_.AppendDelayed("a", "2", seconds{1});
+  bench_.Append("b", "3");
+  Step(*relay, 5);
+  ASSERT_EQ(bench_.broker().arrived_count(), 2U);
+  bench_.broker().ReleaseDeliveries(1);  // that of the first; the one of the other key is still missing
+  Step(*relay, 300);
+  bench_.broker().ReleaseDeliveries();
+  Step(*relay, 300);
+  EXPECT_THAT(bench_.Published("a"), ElementsAre("1", "2"));
+}
+
+TEST_F(RelayTest, APauseHoldsBackWhatWasSetAsideToo) {
+  const auto relay = bench_.MakeRelay();
+  bench_.AppendDelayed("a", "1", seconds{5});
+  bench_.RunUntilQuiet(*relay);
+  ASSERT_TRUE(bench_.dead_letters().SetPaused("main", true, {.actor = "ops", .reason = "maintenance"}));
+  for (int i = 0; i < 200; ++i) {
+    (void)relay->RunOnce();
+    bench_.Advance(milliseconds{100});
+  }
+  EXPECT_THAT(bench_.Published("a"), IsEmpty());
+  ASSERT_TRUE(bench_.dead_letters().SetPaused("main", false, {.actor = "ops", .reason = "done"}));
+  for (int i = 0; i < 50; ++i) {
+    (void)relay->RunOnce();
+    bench_.Advance(milliseconds{100});
+  }
+  EXPECT_THAT(bench_.Published("a"), ElementsAre("1"));
+}
+
+// A database that is away takes the lease with it. What is inside the publisher must not go out once it is over.
+TEST_F(RelayTest, AStoreThatIsAwayDoesNotLetAZombiePublish) {
+  const auto relay = bench_.MakeRelay("zombie");
+  bench_.RunUntilQuiet(*relay);
+  bench_.broker().BeginOutage();
+  for (int i = 0; i < 10; ++i) bench_.Append("a", std::to_string(i));
+  for (int i = 0; i < 5; ++i) (void)relay->RunOnce();
+  bench_.CutStore();
+  bench_.Advance(seconds{8});
+  (void)relay->RunOnce();
+  EXPECT_EQ(bench_.broker().abandoned_count(), 0U);
+  bench_.Advance(seconds{3});
+  (void)relay->RunOnce();
+  EXPECT_EQ(bench_.broker().abandoned_count(), 10U) << "the lease is over";
+  bench_.HealStore();
+  bench_.broker().EndOutage();
+  bench_.RunUntilQuiet(*relay);
+  EXPECT_EQ(bench_.Published("a").size(), 10U);
+}
+
+// Enough is enough: when more fail than anybody can look after, the route waits instead of setting more aside.
+TEST_F(RelayTest, WhatIsSetAsideIsBounded) {
+  RelayOptions options = bench_.Options();
+  options.parked_max = 50;
+  bench_.broker().FailTopic("orders", Rejected());
+  for (int i = 0; i < 200; ++i) bench_.Append("k" + std::to_string(i), "v");
+  const auto relay = bench_.MakeRelay(options);
+  for (int i = 0; i < 400; ++i) {
+    (void)relay->RunOnce();
+    bench_.Advance(milliseconds{500});
+  }
+  EXPECT_EQ(relay->stats().problem_code, "parked_limit");
+  EXPECT_GE(relay->stats().dead_total, 50U);
+  EXPECT_LE(relay->stats().dead_total, 50U + 5 * options.page_entries) << "known a heartbeat later";
+  // As soon as the cause is gone, those that were not set aside flow.
+  bench_.broker().ForgetFaults();
+  bench_.Advance(seconds{60});
+  bench_.RunUntilQuiet(*relay);
+  EXPECT_EQ(bench_.broker().record_count() + relay->stats().dead_total, 200U);
+  EXPECT_EQ(relay->stats().problem_code, "");
+}
+
+TEST_F(RelayTest, OneEventThatIsGoneFromTheLogStopsNoOther) {
+  bench_.broker().FailWhen([](const MemoryRecord&) { return true; }, Retryable(), 2);
+  const EventId gone = bench_.Append("a", "1");
+  bench_.Append("b", "2");
+  const auto relay = bench_.MakeRelay();
+  bench_.RunUntilQuiet(*relay);
+  ASSERT_EQ(bench_.StateOf(gone), DeliveryState::kFailed);
+  bench_.Erase(gone);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(relay->RunOnce().has_value());
+    bench_.Advance(milliseconds{100});
+  }
+  EXPECT_THAT(bench_.Published("b"), ElementsAre("2"));
 }
 
 }  // namespace

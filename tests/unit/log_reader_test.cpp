@@ -1,0 +1,84 @@
+// Protects which part of the log is read for whom: lanes that come from other relays bring flows of their own, at
+// positions of their own.
+
+#include "relay/log_reader.hpp"
+
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sealane/clock.hpp"
+
+#include "memory/memory_store.hpp"
+#include "relay/lease_board.hpp"
+#include "relay/relay_options.hpp"
+#include "support/sample_events.hpp"
+#include "support/store_fixture.hpp"
+
+namespace sealane::testing {
+namespace {
+
+constexpr std::int32_t kLanes = 4;
+
+class LogReaderTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ValueOrThrow(log_->Beat(std::chrono::minutes{1}));
+    grants_ = ValueOrThrow(log_->Claim(kLanes, std::chrono::minutes{1}));
+    for (const LaneGrant& grant : grants_) {
+      lanes_.push_back(grant.lease.lane);
+      leases_.push_back(grant.lease);
+    }
+  }
+  /// A position after so many events.
+  Position After(std::size_t events) {
+    const Horizon horizon = ValueOrThrow(log_->Look());
+    return ValueOrThrow(
+               log_->Read(
+                   {.lanes = lanes_, .from = &grants_[0].positions.main, .horizon = &horizon, .entries_max = events}))
+        .next;
+  }
+  void Append(const std::string& key, const std::string& tenant) {
+    NewEntry entry = SampleEntry(key);
+    entry.envelope.tenant = tenant;
+    AppendAndCommit(*store_, {entry});
+  }
+  void Decide(std::vector<TenantRule> rules) {
+    board_.Renew(leases_, BootTime::max(), {.tenants = std::move(rules), .lanes = kLanes, .live_relays = 1});
+  }
+
+  ManualClock clock_;
+  std::shared_ptr<memory::Database> database_ = memory::MakeDatabase(clock_, std::chrono::seconds{5}, kLanes);
+  std::unique_ptr<OutboxStore> store_ = ValueOrThrow(memory::OpenOutboxStore(database_));
+  std::unique_ptr<OutboxLog> log_ = memory::MakeOutboxLog(database_, "main", "relay-1", clock_);
+  std::vector<LaneGrant> grants_;
+  std::vector<Lane> lanes_;
+  std::vector<LaneLease> leases_;
+  const RelayOptions options_;
+  LeaseBoard board_{[] {}};
+  WorkQueue queue_{[] {}};
+  MemoryBudget budget_{options_.memory_max, [] {}};
+  LogReader reader_{options_, board_, queue_, budget_, clock_};
+};
+
+TEST_F(LogReaderTest, APauseReachesEveryFlowThatCarriesTheTenant) {
+  for (int i = 0; i < 40; ++i) Append("k" + std::to_string(i), i % 2 == 0 ? "a" : "b");
+  // All lanes bring the tenants in one flow apart, each at another position.
+  for (std::size_t i = 0; i < grants_.size(); ++i) {
+    grants_[i].positions.apart = {{.tenants = {"a", "b"}, .position = After(1 + i)}};
+  }
+  board_.Grant(grants_);
+  Decide({{.tenant = "a", .paused = true}});
+  for (int i = 0; i < 50; ++i) ValueOrThrow(reader_.RunOnce(*log_));
+  std::set<std::string> tenants;
+  while (const std::optional<Work> work = queue_.TryPop()) {
+    if (const auto* read = std::get_if<PageRead>(&*work)) {
+      for (const LogEntry& entry : read->page.entries) tenants.emplace(entry.event.tenant);
+    }
+  }
+  EXPECT_THAT(tenants, ::testing::ElementsAre("b"));
+}
+
+}  // namespace
+}  // namespace sealane::testing
