@@ -337,6 +337,7 @@ std::size_t Dispatcher::SubmitAgain(Publisher& publisher) {
     }
   }
   resend_.erase(resend_.begin(), resend_.begin() + static_cast<std::ptrdiff_t>(taken));
+  if (resend_.empty()) resend_may_repeat_ = false;
   return submitted;
 }
 
@@ -393,7 +394,10 @@ void Dispatcher::OnEntry(const Delivery& delivery, Token token, Publisher& publi
   CountFailure(delivery, entry, kFirstAttempt);
   const Verdict verdict = Judge(delivery, kFirstAttempt, options_.failures, random_);
   if (verdict.kind == Verdict::Kind::kResend) {
-    if (delivery.status == DeliveryStatus::kPossiblyPersisted) ++counts_.repeated;
+    if (delivery.status == DeliveryStatus::kPossiblyPersisted) {
+      ++counts_.repeated;
+      resend_may_repeat_ = true;
+    }
     resend_.push_back(delivery.token);
     // Held back behind a failed one of its unit is not an outage; it is set aside as soon as it comes up again.
     if (delivery.code != "held_back") Hold();
@@ -723,8 +727,10 @@ std::size_t Dispatcher::GiveUp(Publisher& publisher) {
   publisher.Collect(deliveries_, milliseconds{0});
   for (const Delivery& delivery : deliveries_) {
     if (delivery.status == DeliveryStatus::kPersisted) OnDelivery(delivery, publisher);
+    // What is certainly not there is as if it had never been sent.
+    if (delivery.status == DeliveryStatus::kNotPersisted) --inflight_;
   }
-  return inflight_ + resend_.size();
+  return inflight_ + (resend_may_repeat_ ? resend_.size() : 0);
 }
 
 void Dispatcher::FillGauges(RelayStats& stats) const {

@@ -53,7 +53,8 @@ class Dispatcher {
   bool quiet() const;
   /// No page is waiting or on its way: together with a reader that has caught up this means drained.
   bool empty() const { return open_pages_ == 0 && quiet(); }
-  /// At the end of a drain that took too long: takes back what has no answer. Returns how many messages that were.
+  /// At the end of a drain that took too long: takes back what has no answer. Returns how many messages may be there
+  /// all the same, and will come again.
   std::size_t GiveUp(Publisher& publisher);
   /// Writes down what is known, whatever the interval.
   Result<bool> Settle(OutboxLog& log);
@@ -140,6 +141,7 @@ class Dispatcher {
   std::size_t open_pages_ = 0;
   std::deque<std::uint32_t> to_submit_;  // slots, in the order they were read
   std::vector<std::uint64_t> resend_;    // tokens that came back; submitted before anything else
+  bool resend_may_repeat_ = false;       // some of them may have been persisted
   struct Failed {  // an event that goes to the dead-letter topic before it is written down as dead
     Delivery why;
     std::int32_t attempts = 0;

@@ -223,6 +223,8 @@ class Relay::Impl {
       shown_generation_ = generation;
       ShowHeld();
     }
+    stats_.last_beat_at = decisions.last_beat_at;
+    stats_.store_reachable = !keeper_loop_.problem;
     stats_.problem.clear();
     stats_.problem_code.clear();
     dispatcher_.FillGauges(stats_);
@@ -268,11 +270,11 @@ class Relay::Impl {
   // ---- the threads ----
 
   // Logs an error, forgets the connection and says how long to wait before the next try.
-  milliseconds Recover(Loop& loop, const Error& error) {
+  milliseconds Recover(Loop& loop, const Error& error, milliseconds wait_max) {
     loop.log.reset();
     ++loop.failures;
     const milliseconds wait =
-        options_.failures.outage.DelayAfter(loop.failures, random_).value_or(milliseconds{1'000});
+        std::min(wait_max, options_.failures.outage.DelayAfter(loop.failures, random_).value_or(milliseconds{1'000}));
     LogError("relay loop failed", {{"store", options_.store},
                                    {"route", options_.route},
                                    {"loop", loop.name},
@@ -283,6 +285,7 @@ class Relay::Impl {
     const std::lock_guard lock(stats_mutex_);
     ++stats_.restarts;
     loop.problem = error;
+    stats_.store_reachable = !keeper_loop_.problem;
     ShowProblem(error);
     if (stats_.state == RelayState::kRunning) ShowState(RelayState::kHolding);
     return wait;
@@ -300,7 +303,7 @@ class Relay::Impl {
     while (!stop.stop_requested()) {
       milliseconds wait = keeper_.interval();
       if (const Status beat = Beat(); !beat) {
-        wait = std::min(Recover(keeper_loop_, beat.error()), keeper_.interval());
+        wait = Recover(keeper_loop_, beat.error(), keeper_.interval());
       } else {
         Recovered(keeper_loop_);
       }
@@ -314,7 +317,8 @@ class Relay::Impl {
       const Result<LogReader::Step> step = Read();
       if (!step) {
         caught_up_.store(false, std::memory_order_release);
-        clock_.SleepFor(Recover(reader_loop_, step.error()), stop);  // no bell makes a store come back
+        clock_.SleepFor(Recover(reader_loop_, step.error(), milliseconds::max()),
+                        stop);  // no bell makes a store come back
         continue;
       }
       Recovered(reader_loop_);
@@ -338,7 +342,7 @@ class Relay::Impl {
       return;
     }
     // Not for longer than a lease may be left alone.
-    clock_.SleepFor(std::min(Recover(dispatch_loop_, step.error()), keeper_.interval()), stop);
+    clock_.SleepFor(Recover(dispatch_loop_, step.error(), keeper_.interval()), stop);
   }
 
   bool Drained() const {

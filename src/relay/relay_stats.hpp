@@ -42,6 +42,7 @@ struct RelayStats {
   RelayState state = RelayState::kStarting;
   std::string problem = {};  ///< why it holds or has no store; empty when all is well
   std::string problem_code = {};
+  bool store_reachable = true;  ///< the last heartbeat was written
 
   std::int32_t lanes = 0;
   std::vector<LaneLease> held = {};

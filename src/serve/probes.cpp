@@ -58,6 +58,7 @@ ProbeAnswer Failure(int status, std::string_view code, std::string_view message,
 }  // namespace
 
 bool CanWork(const RelayStats& stats) {
+  if (!stats.store_reachable) return false;
   switch (stats.state) {
     case RelayState::kRunning:
     case RelayState::kHolding:

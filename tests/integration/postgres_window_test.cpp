@@ -65,6 +65,27 @@ TEST_F(PostgresWindow, FindsTheNewestTransactionThatWasOpenAtItsBeginning) {
   EXPECT_THAT(ReadAll(1), ::testing::ElementsAre("1", "2", "3"));
 }
 
+// Its rows lie below the window's lower bound, between others that were read long ago, and come in many pages.
+TEST_F(PostgresWindow, ReadsALargeOldTransactionInPages) {
+  PgSession old(database_.url());
+  PgSession writer(database_.url());
+  std::vector<std::string> expected;
+  old.Exec("begin");
+  for (int i = 0; i < 60; ++i) {
+    Emit(old, std::to_string(i));
+    expected.push_back(std::to_string(i));
+    if (i % 20 < 3) Emit(writer, "-1");
+  }
+  ReadAll(1000);
+  Emit(old, "60");
+  expected.emplace_back("60");
+  EXPECT_THAT(ReadAll(1000), ::testing::IsEmpty());
+  Emit(writer, "-2");
+  ReadAll(1000);
+  old.Exec("commit");
+  EXPECT_EQ(ReadAll(3), expected);
+}
+
 TEST_F(PostgresWindow, FindsAnOldTransactionAmongNewOnes) {
   PgSession old(database_.url());
   PgSession writer(database_.url());

@@ -1,14 +1,10 @@
 // Protects `sealane relay` as an operator runs it: what it ships, how it starts, stops and reloads, what it tells.
 
 #include <csignal>
-#include <filesystem>
 #include <fstream>
-#include <functional>
 #include <map>
 #include <set>
-#include <thread>
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,95 +14,29 @@
 #include <unistd.h>
 
 #include "support/child_process.hpp"
+#include "support/eventually.hpp"
+#include "support/journal_file.hpp"
+#include "support/running_relay.hpp"
 #include "support/sqlite_file.hpp"
 
 namespace sealane {
 namespace {
 
 using nlohmann::json;
-using testing::ChildProcess;
 using testing::CommandResult;
+using testing::Eventually;
 using ::testing::HasSubstr;
-using ::testing::Not;
+using testing::HttpGet;
+using testing::ReadJournal;
+using testing::RunningRelay;
 using testing::RunSealane;
 using testing::SqliteFile;
 using testing::SqliteHandle;
 
-using Words = std::vector<std::string>;
 using Variables = std::map<std::string, std::string>;
 
-constexpr auto kPatience = std::chrono::seconds{60};
 // Nothing listens on port 1.
 constexpr const char* kNowhere = "postgres://nobody@127.0.0.1:1/nothing";
-
-/// Waits for something that will be so soon.
-bool Eventually(const std::function<bool()>& so) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (!so()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds{10});
-  }
-  return true;
-}
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::string HttpGet(int port, const std::string& target) {
-  const int client = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  ::inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
-  std::string answer;
-  if (::connect(client, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
-    const std::string request = fmt::format("GET {} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", target);
-    ::send(client, request.data(), request.size(), MSG_NOSIGNAL);
-    char block[4096];
-    for (ssize_t count = 0; (count = ::recv(client, block, sizeof block, 0)) > 0;) {
-      answer.append(block, static_cast<std::size_t>(count));
-    }
-  }
-  ::close(client);
-  return answer;
-}
-
-/// A relay that runs beside the test, with its log in a file so that it can be read while it runs.
-class RunningRelay {
- public:
-  RunningRelay(const std::string& folder, const Words& options, Variables variables = {})
-      : log_path_(folder + "/relay.log") {
-    std::filesystem::remove(log_path_);
-    variables["LOG"] = log_path_;
-    Words command = {"/bin/sh", "-c", "exec \"$@\" 2>\"$LOG\"", "sh", SEALANE_TEST_BINARY, "relay"};
-    command.insert(command.end(), options.begin(), options.end());
-    process_ = std::make_unique<ChildProcess>(command, variables, folder);
-  }
-
-  std::string log() const { return ReadFile(log_path_); }
-  bool Says(const std::string& text) const {
-    return Eventually([&] { return log().find(text) != std::string::npos; });
-  }
-  /// The port of its probes, which it says at the start.
-  int port() const {
-    const std::string before = "probes=http://127.0.0.1:";
-    EXPECT_TRUE(Says(before)) << log();
-    const std::string text = log();
-    return std::stoi(text.substr(text.find(before) + before.size()));
-  }
-  void Signal(int signal) const { process_->Signal(signal); }
-  CommandResult Finish() const { return process_->Finish(); }
-  CommandResult Stop() const {
-    Signal(SIGTERM);
-    return Finish();
-  }
-
- private:
-  std::string log_path_;
-  std::unique_ptr<ChildProcess> process_;
-};
 
 class RelayDaemonTest : public ::testing::Test {
  protected:
@@ -138,15 +68,9 @@ class RelayDaemonTest : public ::testing::Test {
   /// The numbers in a journal by key, in the order of their offsets.
   std::map<std::string, std::vector<int>> Delivered(const std::string& name = "journal") const {
     std::map<std::string, std::vector<int>> delivered;
-    if (!std::filesystem::exists(JournalPath(name))) return delivered;
-    const SqliteHandle handle(JournalPath(name));
-    // The relay writes at the same time, and the tables come a moment after the file.
-    ::sqlite3_busy_timeout(handle.get(), 30'000);
-    if (handle.Number("select count(*) from sqlite_master where name = 'journal_messages'") == 0) return delivered;
-    const std::string all = handle.Text(
-        "select coalesce(json_group_array(json_array(key, json_extract(value, '$.payload.n'))), '[]') from "
-        "(select key, cast(value as text) as value from journal_messages order by place)");
-    for (const json& row : json::parse(all)) delivered[row[0]].push_back(row[1]);
+    for (const auto& [key, values] : ReadJournal(JournalPath(name))) {
+      for (const std::string& value : values) delivered[key].push_back(json::parse(value)["payload"]["n"]);
+    }
     return delivered;
   }
   std::size_t DeliveredCount(const std::string& name = "journal") const {

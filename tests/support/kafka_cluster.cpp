@@ -95,7 +95,8 @@ KafkaRecord RecordOf(const rd_kafka_message_t& message) {
                      .offset = message.offset,
                      .key = std::string(static_cast<const char*>(message.key), message.key_len),
                      .value = std::string(static_cast<const char*>(message.payload), message.len),
-                     .headers = {}};
+                     .headers = {},
+                     .timestamp_ms = rd_kafka_message_timestamp(&message, nullptr)};
   rd_kafka_headers_t* headers = nullptr;
   if (rd_kafka_message_headers(&message, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR) return record;
   const char* name = nullptr;

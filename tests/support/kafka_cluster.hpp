@@ -51,6 +51,7 @@ struct KafkaRecord {
   std::string key;
   std::string value;
   std::vector<std::pair<std::string, std::string>> headers;
+  std::int64_t timestamp_ms = 0;  ///< the broker's clock in topics with message.timestamp.type=LogAppendTime
 };
 
 /// All partitions from their beginning until `count` records are read; fewer when the time is over first. Records of

@@ -296,6 +296,25 @@ TEST_F(RelayTest, ADrainWritesDownWhatIsKnownAndFreesTheLanes) {
   EXPECT_EQ(bench_.Published("a").size(), 20U);  // no event twice
 }
 
+// What the destination never saw cannot come twice, so a stop during an outage is a clean one.
+TEST_F(RelayTest, ADrainDuringAnOutageLeavesNothingInDoubt) {
+  const auto relay = bench_.MakeRelay();
+  bench_.RunUntilQuiet(*relay);
+  bench_.broker().BeginOutage();
+  bench_.Append("a", "1");
+  Step(*relay, 5);
+  EXPECT_EQ(relay->Drain(), RelayEnd::kDrained);
+}
+
+TEST_F(RelayTest, ADrainSaysWhenSomethingMayComeAgain) {
+  const auto relay = bench_.MakeRelay();
+  bench_.RunUntilQuiet(*relay);
+  bench_.broker().HoldDeliveries();
+  bench_.Append("a", "1");
+  Step(*relay, 5);
+  EXPECT_EQ(relay->Drain(), RelayEnd::kUnresolved);
+}
+
 TEST_F(RelayTest, ADelayedEventHoldsUpItsKeyUntilItsTime) {
   const auto relay = bench_.MakeRelay();
   const auto id = bench_.AppendDelayed("a", "later", seconds{60});

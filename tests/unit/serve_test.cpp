@@ -43,6 +43,9 @@ TEST(Readyz, IsReadyWhenAnyRouteCanWork) {
   EXPECT_EQ(Ask("/readyz", {InState(kStarting)}).status, 200) << "a standby";
   EXPECT_EQ(Ask("/readyz", {InState(kStarting, "store away")}).status, 503);
   EXPECT_EQ(Ask("/readyz", {InState(kDraining)}).status, 503);
+  RelayStats without_store = InState(kHolding, "store away");
+  without_store.store_reachable = false;
+  EXPECT_EQ(Ask("/readyz", {without_store}).status, 503);
   EXPECT_EQ(Ask("/readyz", {InState(kStarting, "store away"), InState(kRunning)}).status, 200);
 }
 

@@ -134,7 +134,8 @@ void RelayHost::Tend() {
   }
   // Outside of the lock: Stats() goes on while a thread is joined and the next one starts.
   for (const auto& runner : over) {
-    if (runner->unresolved()) left_unresolved_ = true;
+    // What it left without an answer is its successor's to send again.
+    if (runner->unresolved() && !runner->successor) left_unresolved_ = true;
     if (runner->successor) Launch(*runner->successor, false);
   }
 }
