@@ -8,6 +8,19 @@
 
 namespace sealane::bench {
 
+void Report::Add(Row row) {
+  std::string figures;
+  for (std::size_t i = 0; i < row.figures.size(); ++i) {
+    if (!row.figures[i].empty()) figures += fmt::format("  {} {}", row.figures[i], columns_.at(i));
+  }
+  std::fprintf(stderr, "%s: %s%s\n", bench_.c_str(), row.label.c_str(), figures.c_str());
+  rows_.push_back(std::move(row));
+}
+
+void Report::Add(Goal goal) {
+  goals_.push_back(std::move(goal));
+}
+
 void Report::Print(bool json) const {
   if (json) {
     nlohmann::ordered_json document = {{"bench", bench_}, {"columns", columns_}};

@@ -26,8 +26,9 @@ class Report {
  public:
   Report(std::string bench, std::vector<std::string> columns)
       : bench_(std::move(bench)), columns_(std::move(columns)) {}
-  void Add(Row row) { rows_.push_back(std::move(row)); }
-  void Add(Goal goal) { goals_.push_back(std::move(goal)); }
+  /// Also told on standard error at once, so that a run that fails midway has said what it found.
+  void Add(Row row);
+  void Add(Goal goal);
   void Print(bool json) const;
 
  private:

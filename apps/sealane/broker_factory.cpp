@@ -1,7 +1,6 @@
 #include "broker_factory.hpp"
 
 #include "broker/null_publisher.hpp"
-#include "broker_url.hpp"
 #include "http/http_publisher.hpp"
 #include "journal/journal_publisher.hpp"
 #include "kafka/kafka_publisher.hpp"
@@ -18,12 +17,12 @@ HttpOptions HttpOptionsOf(const Settings& broker, const BrokerTarget& target) {
   return options;
 }
 
+}  // namespace
+
 JournalOptions JournalOptionsOf(const Settings& broker, const BrokerTarget& target) {
   return {.path = target.location,
           .partitions = static_cast<std::int32_t>(broker.Integer(Key::kBrokerJournalPartitions))};
 }
-
-}  // namespace
 
 KafkaOptions KafkaOptionsOf(const Settings& broker) {
   KafkaOptions options{.url = broker.Text(Key::kBrokerUrl)};

@@ -6,7 +6,9 @@
 #include "sealane/result.hpp"
 
 #include "broker/publisher.hpp"
+#include "broker_url.hpp"
 #include "config/settings.hpp"
+#include "journal/journal.hpp"
 #include "kafka/kafka_options.hpp"
 
 namespace sealane::cli {
@@ -16,5 +18,7 @@ namespace sealane::cli {
 Result<std::unique_ptr<Publisher>> OpenBroker(const Settings& broker, Clock& clock);
 /// Of a broker that is a Kafka.
 KafkaOptions KafkaOptionsOf(const Settings& broker);
+/// Of a broker that is a journal.
+JournalOptions JournalOptionsOf(const Settings& broker, const BrokerTarget& target);
 
 }  // namespace sealane::cli

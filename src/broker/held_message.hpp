@@ -53,6 +53,7 @@ class FailedKeys {
   bool Has(std::string_view topic, std::string_view key) const {
     return !keys_.empty() && keys_.contains({std::string(topic), std::string(key)});
   }
+  bool empty() const { return keys_.empty(); }
   void Clear() { keys_.clear(); }
 
  private:

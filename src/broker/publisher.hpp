@@ -44,8 +44,9 @@ struct PublisherHealth {
 
 /// Port: a destination that takes messages and says what became of each.
 ///
-/// Order: messages with the same topic and key are persisted in the order of their Submit(), and when one of them
-/// fails with kNotPersisted because it was given up, so do those after it that were not persisted yet.
+/// Order: messages with the same topic and key are persisted in the order of their Submit(). When one of them fails,
+/// for whatever reason, those submitted behind it before its delivery was collected are not persisted either: they
+/// come back as well, those that were never tried with the code `held_back`.
 ///
 /// Bounded: a publisher holds a limited number of messages and bytes and then says kFull. A destination that is away
 /// is not an error: messages wait inside for as long as it takes, health() tells, and Abandon() gets them back. What

@@ -12,7 +12,11 @@ namespace sealane::http {
 namespace {
 
 constexpr std::array kOutageStatuses = {408L, 425L, 429L, 502L, 503L, 504L};
-constexpr std::array kLockedStatuses = {423L, 424L};
+// A proxy says these when the receiver's answer did not come through; the request may have.
+constexpr std::array kUnknownStatuses = {502L, 504L};
+constexpr std::array kMisconfiguredStatuses = {401L, 403L, 404L, 405L, 407L, 410L};
+// 409: the first request with this Idempotency-Key is still being worked on.
+constexpr std::array kLockedStatuses = {409L, 423L, 424L};
 constexpr std::array kMisconfiguredTransports = {CURLE_UNSUPPORTED_PROTOCOL,     CURLE_URL_MALFORMAT,
                                                  CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE,
                                                  CURLE_SSL_CERTPROBLEM,          CURLE_SSL_ISSUER_ERROR};
@@ -27,6 +31,9 @@ std::string_view HintFor(long status) {
     case 401:
     case 403:
       return "check the token or password, and what it permits";
+    case 404:
+    case 410:
+      return "check the URL: nothing there takes events";
     case 405:
       return "check the URL: what is there takes no POST";
     case 407:
@@ -61,14 +68,15 @@ AnswerVerdict JudgeTransport(const Answer& answer) {
 AnswerVerdict JudgeAnswer(const Answer& answer) {
   if (answer.transport != CURLE_OK) return JudgeTransport(answer);
   const long status = answer.status;
-  if ((status >= 200 && status < 300) || status == 409) return {};
+  if (status >= 200 && status < 300) return {};
 
   const std::string code = fmt::format("http_{}", status);
   const std::string text = fmt::format("the receiver answered {}", status);
   if (Contains(kOutageStatuses, status)) {
-    return TryAgain(Error(ErrorKind::kUnavailable, code, text).WithHint("wait, or look at the receiver"), false);
+    return TryAgain(Error(ErrorKind::kUnavailable, code, text).WithHint("wait, or look at the receiver"),
+                    Contains(kUnknownStatuses, status));
   }
-  if (status < 400 || status == 401 || status == 403 || status == 405 || status == 407) {
+  if (status < 400 || Contains(kMisconfiguredStatuses, status)) {
     return TryAgain(Error(ErrorKind::kMisconfigured, code, text).WithHint(std::string(HintFor(status))), false);
   }
   const bool may_pass = status >= 500 || Contains(kLockedStatuses, status);

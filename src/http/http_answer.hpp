@@ -32,9 +32,11 @@ struct AnswerVerdict {
   bool unknown = false;                            ///< with kTryAgain: the receiver may have taken it
 };
 
-/// 2xx is persisted, 409 too: the receiver knows the Idempotency-Key already. Everything that a receiver or proxy in
-/// trouble says (408, 425, 429, 502, 503, 504) or cannot say is an outage. 401, 403, redirects and a URL that takes
-/// no POST are for a person to repair; nothing is lost meanwhile. Other 4xx reject the message, other 5xx may pass.
+/// 2xx is persisted. Everything that a receiver or proxy in trouble says (408, 425, 429, 502, 503, 504) or cannot say
+/// is an outage; after 502 and 504 the receiver may have taken the message. 401, 403, redirects and a URL where
+/// nothing is or that takes no POST (404, 410, 405) are for a person to repair; nothing is lost meanwhile. 409 (the
+/// first request with this Idempotency-Key is still being worked on), 423, 424 and other 5xx may pass for this
+/// message; other 4xx reject it.
 AnswerVerdict JudgeAnswer(const Answer& answer);
 
 }  // namespace sealane::http

@@ -102,7 +102,6 @@ std::vector<std::string> HeaderLines(const HeldMessage& message, const HttpOptio
   }
   if (!has_content_type) lines.push_back(Line("Content-Type", "application/octet-stream"));
   for (const Header& header : options.headers) lines.push_back(Line(header.name, header.value));
-  if (!options.bearer_token.empty()) lines.push_back(Line("Authorization", "Bearer " + options.bearer_token));
   return lines;
 }
 

@@ -11,11 +11,8 @@
 namespace sealane {
 
 struct HttpOptions {
-  std::string url;                ///< http:// or https://; every message goes there
-  Headers headers = {};           ///< sent with every request
-  std::string bearer_token = {};  ///< empty: none
-  std::string user = {};          ///< for basic authentication; empty: none
-  std::string password = {};
+  std::string url;       ///< http:// or https://; every message goes there. user:password@ is basic authentication
+  Headers headers = {};  ///< sent with every request, for example `Authorization`
   std::string ca_file = {};                                      ///< PEM; empty: the system's certificates
   std::chrono::milliseconds timeout = std::chrono::seconds{30};  ///< of one request
   std::chrono::milliseconds connect_timeout = std::chrono::seconds{5};

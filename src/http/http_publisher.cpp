@@ -147,11 +147,7 @@ class CurlPublisher final : public HttpPublisher {
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &DiscardBody);
     curl_easy_setopt(easy, CURLOPT_PRIVATE, &transfer);
     if (!options_.ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, options_.ca_file.c_str());
-    if (!options_.user.empty()) {
-      curl_easy_setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
-      curl_easy_setopt(easy, CURLOPT_USERNAME, options_.user.c_str());
-      curl_easy_setopt(easy, CURLOPT_PASSWORD, options_.password.c_str());
-    }
+    curl_easy_setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);  // with the user and password of the URL, if any
   }
 
   void Perform() {
@@ -227,7 +223,8 @@ class CurlPublisher final : public HttpPublisher {
         return Persisted(lane);
       case AnswerVerdict::Kind::kTryAgain:
         lane.jobs.front().maybe_taken |= verdict.unknown;
-        ready_.push_front(&lane);
+        // To the end: when only this message makes the receiver stumble, another one finds out that it is well.
+        ready_.push_back(&lane);
         return BeginTrouble(*verdict.problem, answer.retry_after);
       case AnswerVerdict::Kind::kFailed:
         EndTrouble();
@@ -358,12 +355,10 @@ Status CheckOptions(const HttpOptions& options) {
                    "leave them out to get the defaults");
   }
   const auto breaks_line = [](const std::string& text) { return text.find_first_of("\r\n") != std::string::npos; };
-  if (breaks_line(options.bearer_token)) {
-    return invalid("bearer_token", "the token contains a line break", "check the file the token was read from");
-  }
   for (const Header& header : options.headers) {
     if (header.name.empty() || breaks_line(header.name) || breaks_line(header.value)) {
-      return invalid("headers", "a header has no name or contains a line break", "write headers as name and value");
+      return invalid("headers", "a header has no name or contains a line break",
+                     "write headers as name and value, and check the files they were read from");
     }
   }
   return Ok();

@@ -1,7 +1,8 @@
 #include "journal/journal_group.hpp"
 
 #include <algorithm>
-#include <optional>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -38,7 +39,13 @@ class JournalGroupMember::Impl {
          "INSERT INTO journal_members (group_name, member, expires_at) VALUES (?, ?, ?) "
          "ON CONFLICT DO UPDATE SET expires_at = excluded.expires_at"},
         {&bury_, "DELETE FROM journal_members WHERE group_name = ? AND expires_at <= ?"},
-        {&count_members_, "SELECT count(*) FROM journal_members WHERE group_name = ?"},
+        {&add_topic_,
+         "INSERT INTO journal_member_topics (group_name, topic, member) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"},
+        {&forget_topics_, "DELETE FROM journal_member_topics WHERE group_name = ? AND member = ?"},
+        {&bury_topics_,
+         "DELETE FROM journal_member_topics WHERE group_name = ?1 AND member NOT IN "
+         "(SELECT m.member FROM journal_members m WHERE m.group_name = ?1)"},
+        {&readers_, "SELECT member FROM journal_member_topics WHERE group_name = ? AND topic = ? ORDER BY member"},
         // Topics may come to be after the group: their partitions join it here.
         {&add_partitions_,
          "INSERT INTO journal_group_offsets (group_name, partition_id) SELECT ?, p.partition_id "
@@ -69,6 +76,7 @@ class JournalGroupMember::Impl {
 
   Status FenceFormer() {
     SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(database_));
+    SEALANE_RETURN_IF_ERROR(forget_topics_.Bind(options_.group).Bind(options_.member).Run());
     SEALANE_RETURN_IF_ERROR(Beat());
     SEALANE_RETURN_IF_ERROR(fence_former_.Bind(options_.group).Bind(options_.member).Run());
     return transaction.Commit();
@@ -78,15 +86,26 @@ class JournalGroupMember::Impl {
     SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(database_));
     SEALANE_RETURN_IF_ERROR(Beat());
     SEALANE_RETURN_IF_ERROR(bury_.Bind(options_.group).Bind(clock_.Now()).Run());
-    SEALANE_ASSIGN_OR_RETURN(std::vector<Share> shares, Shares());
-    SEALANE_ASSIGN_OR_RETURN(const std::size_t members, CountMembers());
-    SEALANE_RETURN_IF_ERROR(Balance(shares, (shares.size() + members - 1) / members));
+    SEALANE_RETURN_IF_ERROR(bury_topics_.Bind(options_.group).Run());
+    // Topics with the same readers are shared as one, each of these readers taking an equal part: so every partition
+    // has somebody, whatever else the others read.
+    std::map<std::vector<std::string>, std::vector<Share>> by_readers;
+    for (const std::string& topic : options_.topics) {
+      SEALANE_ASSIGN_OR_RETURN(std::vector<std::string> readers, ReadersOf(topic));
+      SEALANE_RETURN_IF_ERROR(AddShares(topic, by_readers[std::move(readers)]));
+    }
+    for (auto& [readers, shares] : by_readers) {
+      SEALANE_RETURN_IF_ERROR(Balance(shares, (shares.size() + readers.size() - 1) / readers.size()));
+    }
     SEALANE_RETURN_IF_ERROR(transaction.Commit());
 
     std::vector<JournalClaim> claims;
-    for (Share& share : shares) {
-      if (share.owner == options_.member && !share.given_back) claims.push_back(std::move(share.claim));
+    for (auto& [readers, shares] : by_readers) {
+      for (Share& share : shares) {
+        if (share.owner == options_.member && !share.given_back) claims.push_back(std::move(share.claim));
+      }
     }
+    std::ranges::sort(claims, {}, [](const JournalClaim& claim) { return std::tie(claim.topic, claim.partition); });
     return claims;
   }
 
@@ -111,38 +130,47 @@ class JournalGroupMember::Impl {
     SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(database_));
     SEALANE_RETURN_IF_ERROR(fence_former_.Bind(options_.group).Bind(options_.member).Run());
     SEALANE_RETURN_IF_ERROR(leave_.Bind(options_.group).Bind(options_.member).Run());
+    SEALANE_RETURN_IF_ERROR(forget_topics_.Bind(options_.group).Bind(options_.member).Run());
     return transaction.Commit();
   }
 
  private:
-  Status Beat() { return beat_.Bind(options_.group).Bind(options_.member).Bind(clock_.Now() + options_.lease).Run(); }
-
-  Result<std::vector<Share>> Shares() {
-    std::vector<Share> shares;
+  // Also says again what this member reads: the others forget it when it was late.
+  Status Beat() {
     for (const std::string& topic : options_.topics) {
-      SEALANE_RETURN_IF_ERROR(add_partitions_.Bind(options_.group).Bind(topic).Run());
-      shares_.Bind(options_.group).Bind(topic);
-      while (true) {
-        SEALANE_ASSIGN_OR_RETURN(const bool row, shares_.Step());
-        if (!row) break;
-        shares.push_back({.partition_id = shares_.Int(0),
-                          .claim = {.topic = topic,
-                                    .partition = static_cast<std::int32_t>(shares_.Int(1)),
-                                    .next_offset = shares_.Int(2),
-                                    .epoch = shares_.Int(3)},
-                          .owner = shares_.Bytes(4)});
-      }
-      shares_.Reset();
+      SEALANE_RETURN_IF_ERROR(add_topic_.Bind(options_.group).Bind(topic).Bind(options_.member).Run());
     }
-    return shares;
+    return beat_.Bind(options_.group).Bind(options_.member).Bind(clock_.Now() + options_.lease).Run();
   }
 
-  Result<std::size_t> CountMembers() {
-    count_members_.Bind(options_.group);
-    SEALANE_RETURN_IF_ERROR(count_members_.Step());
-    const auto members = static_cast<std::size_t>(count_members_.Int(0));
-    count_members_.Reset();
-    return members;
+  Status AddShares(const std::string& topic, std::vector<Share>& shares) {
+    SEALANE_RETURN_IF_ERROR(add_partitions_.Bind(options_.group).Bind(topic).Run());
+    shares_.Bind(options_.group).Bind(topic);
+    while (true) {
+      SEALANE_ASSIGN_OR_RETURN(const bool row, shares_.Step());
+      if (!row) break;
+      shares.push_back({.partition_id = shares_.Int(0),
+                        .claim = {.topic = topic,
+                                  .partition = static_cast<std::int32_t>(shares_.Int(1)),
+                                  .next_offset = shares_.Int(2),
+                                  .epoch = shares_.Int(3)},
+                        .owner = shares_.Bytes(4)});
+    }
+    shares_.Reset();
+    return Ok();
+  }
+
+  // The members that read a topic, this one among them.
+  Result<std::vector<std::string>> ReadersOf(const std::string& topic) {
+    readers_.Bind(options_.group).Bind(topic);
+    std::vector<std::string> readers;
+    while (true) {
+      SEALANE_ASSIGN_OR_RETURN(const bool row, readers_.Step());
+      if (!row) break;
+      readers.push_back(readers_.Bytes(0));
+    }
+    readers_.Reset();
+    return readers;
   }
 
   // Takes what nobody living has, and gives back from the end what is too much. The living are not robbed: they give
@@ -172,7 +200,10 @@ class JournalGroupMember::Impl {
   Clock& clock_;
   Query beat_;
   Query bury_;
-  Query count_members_;
+  Query add_topic_;
+  Query forget_topics_;
+  Query bury_topics_;
+  Query readers_;
   Query add_partitions_;
   Query shares_;
   Query take_;
@@ -223,8 +254,9 @@ Status ForgetJournalGroup(const JournalOptions& journal, const std::string& grou
                  fmt::format("group {} has a living member", EscapeForTerminal(group)))
         .WithHint("stop its members first");
   }
-  for (const char* const sql : {"DELETE FROM journal_members WHERE group_name = ?",
-                                "DELETE FROM journal_group_offsets WHERE group_name = ?"}) {
+  for (const char* const sql :
+       {"DELETE FROM journal_members WHERE group_name = ?", "DELETE FROM journal_member_topics WHERE group_name = ?",
+        "DELETE FROM journal_group_offsets WHERE group_name = ?"}) {
     SEALANE_ASSIGN_OR_RETURN(Query remove, database.Prepare(sql));
     SEALANE_RETURN_IF_ERROR(remove.Bind(group).Run());
   }

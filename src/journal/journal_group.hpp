@@ -31,9 +31,10 @@ struct JournalClaim {
 
 /// One member of a group that reads a journal together: every partition belongs to one living member at a time.
 ///
-/// Members keep themselves alive by calling Keep(). Each takes its fair share of the partitions and hands over what
-/// is above it; a member that has not been heard of for its lease loses its partitions to the others, and what it
-/// acknowledges later under its old epoch is refused (kFenced). Leases are measured on the calendar of the machine.
+/// Members keep themselves alive by calling Keep(). Each takes its fair share of the partitions, counted among those
+/// members that read the same topics, and hands over what is above it; a member that has not been heard of for its
+/// lease loses its partitions to the others, and what it acknowledges later under its old epoch is refused (kFenced).
+/// Leases are measured on the calendar of the machine.
 ///
 /// One owner, one thread. Destroying a member without Leave() is what a crash looks like: the others wait for the
 /// lease.

@@ -31,6 +31,13 @@ PublisherHealth HealthOf(const Error& problem) {
           .problem = problem};
 }
 
+/// What JournalOptions::message_max_bytes is about.
+std::size_t ContentSize(const OutgoingMessage& message) {
+  std::size_t size = message.key.size() + message.value.size();
+  for (const HeaderView& header : message.headers) size += header.name.size() + header.value.size();
+  return size;
+}
+
 class JournalPublisher final : public Publisher {
  public:
   JournalPublisher(JournalOptions options, Clock& clock, BatchWriter writer)
@@ -43,9 +50,9 @@ class JournalPublisher final : public Publisher {
       answers_.push_back(HeldBackDelivery(message.token));
     } else if (message.topic.empty()) {
       Reject(message, "invalid_topic", "a message needs a topic");
-    } else if (size > options_.message_max_bytes) {
+    } else if (const std::size_t content = ContentSize(message); content > options_.message_max_bytes) {
       Reject(message, "message_too_large",
-             fmt::format("the message has {} bytes; this journal takes {}", size, options_.message_max_bytes));
+             fmt::format("the message has {} bytes; this journal takes {}", content, options_.message_max_bytes));
     } else {
       held_.emplace_back(message);
       held_bytes_ += size;

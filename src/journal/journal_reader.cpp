@@ -22,6 +22,18 @@ namespace {
 constexpr milliseconds kLookMin{1};
 constexpr milliseconds kLookMax{50};
 
+/// Ends the read transaction of a statement, which would keep the journal's log from being recycled.
+class ResetAtEnd {
+ public:
+  explicit ResetAtEnd(Query& query) : query_(query) {}
+  ~ResetAtEnd() { query_.Reset(); }
+  ResetAtEnd(const ResetAtEnd&) = delete;
+  ResetAtEnd& operator=(const ResetAtEnd&) = delete;
+
+ private:
+  Query& query_;
+};
+
 Error BadRow(const JournalMessage& message, std::string_view what) {
   return Error(ErrorKind::kCorrupt, "journal_corrupt",
                fmt::format("message {} of partition {} of {} has {}", message.offset, message.partition,
@@ -87,7 +99,7 @@ class JournalReader::Impl {
     std::vector<JournalMessage> found;
     SEALANE_ASSIGN_OR_RETURN(const auto id, PartitionId(topic, partition));
     if (!id) return found;
-    messages_.Reset();
+    const ResetAtEnd end_of_reading(messages_);
     messages_.Bind(journal::RowIdOf(*id, std::max<std::int64_t>(offset, 0)))
         .Bind(journal::RowIdOf(*id + 1, 0))
         .Bind(static_cast<std::int64_t>(limits.messages_max));
@@ -100,7 +112,6 @@ class JournalReader::Impl {
       bytes += message.key.size() + message.value.size();
       found.push_back(std::move(message));
     }
-    messages_.Reset();  // ends the read transaction, which would keep the journal's log from being recycled
     return found;
   }
 

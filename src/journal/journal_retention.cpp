@@ -1,6 +1,11 @@
 #include "journal/journal_retention.hpp"
 
+#include <limits>
+#include <string>
+#include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "journal/database.hpp"
 #include "journal/message_size.hpp"
@@ -16,11 +21,16 @@ using journal::WriteTransaction;
 namespace {
 
 constexpr std::int64_t kStepMessages = 1'000;
+constexpr std::int64_t kStepPages = 2'000;
 
 class Sweeper {
  public:
-  Sweeper(const Database& database, const JournalRetention& retention, Timestamp now)
-      : database_(database), retention_(retention), oldest_kept_(now - retention.age_max) {}
+  Sweeper(const Database& database, const JournalRetention& retention, Clock& clock, std::stop_token stop)
+      : database_(database),
+        retention_(retention),
+        clock_(clock),
+        stop_(std::move(stop)),
+        oldest_kept_(clock.Now() - retention.age_max) {}
 
   Result<JournalSweep> Sweep() {
     SEALANE_ASSIGN_OR_RETURN(
@@ -31,14 +41,34 @@ class Sweeper {
     for (const std::int64_t partition : partitions) {
       bool more = true;
       while (more) {
+        if (stop_.stop_requested()) return total_;
         SEALANE_ASSIGN_OR_RETURN(more, SweepStep(partition));
+        if (more) LetOthersIn();
       }
     }
-    SEALANE_RETURN_IF_ERROR(database_.Execute("PRAGMA incremental_vacuum"));
+    SEALANE_RETURN_IF_ERROR(GiveSpaceBack());
     return total_;
   }
 
  private:
+  void LetOthersIn() {
+    if (retention_.step_pause.count() > 0) clock_.SleepFor(retention_.step_pause, stop_);
+  }
+
+  Status GiveSpaceBack() {
+    static const std::string step = fmt::format("PRAGMA incremental_vacuum({})", kStepPages);
+    std::int64_t before = std::numeric_limits<std::int64_t>::max();
+    while (!stop_.stop_requested()) {
+      SEALANE_ASSIGN_OR_RETURN(const std::int64_t free_pages, database_.Number("PRAGMA freelist_count"));
+      // A file that was not made by us may not be able to shrink.
+      if (free_pages == 0 || free_pages >= before) break;
+      before = free_pages;
+      SEALANE_RETURN_IF_ERROR(database_.Execute(step.c_str()));
+      if (free_pages > kStepPages) LetOthersIn();
+    }
+    return Ok();
+  }
+
   Result<std::vector<std::int64_t>> Partitions() {
     SEALANE_ASSIGN_OR_RETURN(Query query, database_.Prepare("SELECT partition_id FROM journal_partitions"));
     std::vector<std::int64_t> partitions;
@@ -98,6 +128,8 @@ class Sweeper {
 
   const Database& database_;
   const JournalRetention& retention_;
+  Clock& clock_;
+  const std::stop_token stop_;
   const Timestamp oldest_kept_;
   Query candidates_;
   JournalSweep total_;
@@ -105,10 +137,11 @@ class Sweeper {
 
 }  // namespace
 
-Result<JournalSweep> SweepJournal(const JournalOptions& options, const JournalRetention& retention, Clock& clock) {
+Result<JournalSweep> SweepJournal(const JournalOptions& options, const JournalRetention& retention, Clock& clock,
+                                  std::stop_token stop) {
   SEALANE_ASSIGN_OR_RETURN(const Database database,
                            Database::Open(options.path, Database::IfMissing::kFail, options.busy_patience, clock));
-  return Sweeper(database, retention, clock.Now()).Sweep();
+  return Sweeper(database, retention, clock, std::move(stop)).Sweep();
 }
 
 }  // namespace sealane

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <stop_token>
 
 #include "sealane/clock.hpp"
 #include "sealane/result.hpp"
@@ -18,6 +19,9 @@ struct JournalRetention {
   std::int64_t partition_bytes_max = std::numeric_limits<std::int64_t>::max();
   /// Messages that some group has not acknowledged yet stay, however old they are.
   bool spare_unread = true;
+  /// Between the small transactions of a sweep. Publishers try again within 20 ms, so that with a longer pause they
+  /// are never kept out.
+  std::chrono::milliseconds step_pause{0};
 };
 
 struct JournalSweep {
@@ -26,7 +30,8 @@ struct JournalSweep {
 };
 
 /// Removes what retention does not keep, in small transactions that let publishers in between, and gives the space
-/// back to the disk.
-Result<JournalSweep> SweepJournal(const JournalOptions& options, const JournalRetention& retention, Clock& clock);
+/// back to the disk. A stop ends it early; the next sweep goes on.
+Result<JournalSweep> SweepJournal(const JournalOptions& options, const JournalRetention& retention, Clock& clock,
+                                  std::stop_token stop = {});
 
 }  // namespace sealane

@@ -5,7 +5,7 @@
 namespace sealane::journal {
 
 inline constexpr std::int64_t kApplicationId = 0x5ea1a0e;  ///< in the header of the file: this is a journal
-inline constexpr std::int64_t kFormat = 1;
+inline constexpr std::int64_t kFormat = 2;
 
 /// A message's row id is its partition's number times 2^40 plus its offset: one tree, in which the messages of a
 /// partition stand together in order, and no index beside it. 2^40 messages per partition are a million a second for
@@ -48,6 +48,12 @@ CREATE TABLE journal_members (
   member TEXT NOT NULL,
   expires_at INTEGER NOT NULL,
   PRIMARY KEY (group_name, member)
+) WITHOUT ROWID;
+CREATE TABLE journal_member_topics (
+  group_name TEXT NOT NULL,
+  topic TEXT NOT NULL,
+  member TEXT NOT NULL,
+  PRIMARY KEY (group_name, topic, member)
 ) WITHOUT ROWID;
 CREATE TABLE journal_group_offsets (
   group_name TEXT NOT NULL,

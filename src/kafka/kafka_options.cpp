@@ -65,7 +65,8 @@ Result<std::string> BrokersOf(std::string_view url) {
 }
 
 bool IsSecretProperty(std::string_view name) {
-  constexpr std::array<std::string_view, 5> kSigns = {"password", "secret", "key.pem", "oauthbearer.config", "jaas"};
+  constexpr std::array<std::string_view, 6> kSigns = {"password", "passphrase",         "secret",
+                                                      "key.pem",  "oauthbearer.config", "jaas"};
   return std::any_of(kSigns.begin(), kSigns.end(),
                      [&](std::string_view sign) { return name.find(sign) != std::string_view::npos; });
 }

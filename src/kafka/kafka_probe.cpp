@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "broker/wake_up.hpp"
 #include "kafka/health_board.hpp"
 #include "kafka/kafka_errors.hpp"
 #include "kafka/producer.hpp"
 #include "kafka/producer_conf.hpp"
-#include "kafka/wake_up.hpp"
 
 namespace sealane {
 namespace {
@@ -53,13 +53,17 @@ void Describe(const rd_kafka_metadata_t& metadata, Producer& producer, BrokerRep
 
 }  // namespace
 
+std::string KafkaLibraryVersion() {
+  return rd_kafka_version_str();
+}
+
 Result<BrokerReport> ProbeKafka(const KafkaOptions& options, milliseconds timeout, Clock& clock) {
   SEALANE_ASSIGN_OR_RETURN(const kafka::Conf conf, kafka::MakeProducerConf(options));
-  SEALANE_ASSIGN_OR_RETURN(const kafka::WakeUp wake, kafka::WakeUp::Make());
+  SEALANE_ASSIGN_OR_RETURN(const WakeUp wake, WakeUp::Make());
   SEALANE_ASSIGN_OR_RETURN(const std::unique_ptr<Producer> producer,
                            Producer::Make(*conf, Producer::Kind::kBatching, 0, wake.descriptor()));
   kafka::HealthBoard board(kafka::PropertyOf(*conf, "sasl.mechanism"));
-  BrokerReport report{.library_version = rd_kafka_version_str()};
+  BrokerReport report{.library_version = KafkaLibraryVersion()};
   const BootTime deadline = clock.SinceBoot() + timeout;
   while (true) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - clock.SinceBoot());

@@ -25,6 +25,9 @@ struct BrokerReport {
   std::optional<Error> problem = {};  ///< why nobody answered, with what to do
 };
 
+/// Of librdkafka, as it runs: `2.0.2`.
+std::string KafkaLibraryVersion();
+
 /// Connects, looks around and leaves, for `doctor`. Errors are about the options; that nobody answers within
 /// `timeout` is a finding.
 Result<BrokerReport> ProbeKafka(const KafkaOptions& options, std::chrono::milliseconds timeout, Clock& clock);

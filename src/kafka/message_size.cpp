@@ -3,8 +3,6 @@
 namespace sealane::kafka {
 namespace {
 
-constexpr std::size_t kMessageOverhead = 256;
-constexpr std::size_t kHeaderOverhead = 64;
 constexpr std::size_t kBatchHeader = 61;
 // Attributes, the two deltas of a batch's first record.
 constexpr std::size_t kRecordFixed = 3;
@@ -27,14 +25,6 @@ std::size_t BatchSize(std::size_t key, std::size_t value, std::size_t header_cou
 }
 
 }  // namespace
-
-std::size_t FootprintOf(const OutgoingMessage& message) {
-  std::size_t bytes = kMessageOverhead + message.key.size() + message.value.size();
-  for (const HeaderView& header : message.headers) {
-    bytes += kHeaderOverhead + header.name.size() + header.value.size();
-  }
-  return bytes;
-}
 
 std::size_t WireSizeOf(const OutgoingMessage& message) {
   std::size_t fields = 0;

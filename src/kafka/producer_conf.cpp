@@ -39,6 +39,9 @@ constexpr std::array kDefaults = {
     // A broker that is back is noticed soon; the default backs off to 10 s.
     Default{"reconnect.backoff.max.ms", "2000"},
     Default{"statistics.interval.ms", "0"},
+    // The most there is: how large a message may be is for the outbox and the topic to say. Batches are bounded by
+    // batch.size.
+    Default{"message.max.bytes", "1000000000"},
 };
 
 struct Refusal {

@@ -54,7 +54,7 @@ PublisherCore::~PublisherCore() = default;
 // ---- ways of a message --------------------------------------------------------------------------------------------
 
 Submitted PublisherCore::Submit(const OutgoingMessage& message) {
-  const std::size_t bytes = FootprintOf(message);
+  const std::size_t bytes = HeldSize(message);
   if (phase_ != Phase::kRunning || IsFull(bytes)) return Submitted::kFull;
   Topic* const topic = topics_.FindOrMake(message.topic);
   if (topic == nullptr) return Submitted::kFull;
@@ -76,7 +76,7 @@ Submitted PublisherCore::Submit(const OutgoingMessage& message) {
       return Submitted::kTaken;
     }
   } else if (topic->message_bytes_max != 0 && bytes > topic->message_bytes_max) {
-    // The footprint is never less than the size on the wire, so the exact size is counted for few.
+    // HeldSize() is never less than the size on the wire, so the exact size is counted for few.
     if (const std::size_t size = WireSizeOf(message); size > topic->message_bytes_max) {
       failed_keys_.Add(message.topic, message.key);
       Refuse(message.token, {DeliveryStatus::kNotPersisted, FailureClass::kRejected, "message_too_large",
@@ -153,6 +153,7 @@ PublisherCore::Sent PublisherCore::Send(Topic& topic, std::uint32_t slot, std::s
   }
   const KafkaFailure failure = ClassifyKafkaError(error);
   const std::string message = fmt::format("topic '{}': {}", topic.name, rd_kafka_err2str(error));
+  failed_keys_.Add(topic.name, key);
   Resolve(slot, {DeliveryStatus::kNotPersisted, failure.failure, failure.code, message});
   if (failure.failure == FailureClass::kForbidden || failure.code == "unknown_topic") Close(topic, failure, message);
   return Sent::kFailed;
@@ -169,6 +170,10 @@ void PublisherCore::Flush(Topic& topic) {
   while (!topic.held.empty() && MayLeave(topic)) {
     HeldMessage held = std::move(topic.held.front());
     topic.held.pop_front();
+    if (failed_keys_.Has(topic.name, held.key)) {
+      Resolve(held.slot, HeldBack());
+      continue;
+    }
     const std::size_t partition = PartitionOf(topic, held.key);
     // Others of a partition that waits are not let past each other either.
     if (topic.lane == Producer::Kind::kBatching && (blocked[partition] || topic.warmth.IsWarming(partition))) {
@@ -208,6 +213,18 @@ void PublisherCore::Resolve(std::uint32_t slot, Failure failure) {
   slots_.Release(slot);
 }
 
+void PublisherCore::HoldBackFollowers() {
+  if (failed_keys_.empty()) return;
+  // Every topic that holds messages is among these.
+  for (Topic* const topic : look_) {
+    std::erase_if(topic->held, [&](const HeldMessage& held) {
+      if (!failed_keys_.Has(topic->name, held.key)) return false;
+      Resolve(held.slot, HeldBack());
+      return true;
+    });
+  }
+}
+
 PublisherCore::Failure PublisherCore::HeldBack() {
   const Delivery delivery = HeldBackDelivery(0);
   return {delivery.status, delivery.failure, "held_back", delivery.message};
@@ -228,14 +245,16 @@ void PublisherCore::Collect(std::vector<Delivery>& out, milliseconds wait) {
   std::move(ready_.begin(), ready_.end(), std::back_inserter(out));
   ready_.clear();
   sink_ = &out;
+  brokers_are_silent_ = false;
   milliseconds left = wait;
   while (true) {
     wake_.Clear();
     Pump(batching_.get());
     Pump(single_.get());
     Advance();
-    // What was abandoned comes out of this one Collect(), even if that takes a moment longer.
-    const bool must_stay = abandoning_ && phase_ == Phase::kRetiring;
+    // What was abandoned comes out of this one Collect(), even if that takes a moment longer. A new producer that
+    // cannot be made is not waited for.
+    const bool must_stay = abandoning_ && phase_ == Phase::kRetiring && produced_ != 0;
     if (!must_stay && (out.size() > before || interrupted_.load() || left <= milliseconds{0})) break;
 
     const milliseconds slice = must_stay ? kLookPause : std::min(left, LookIn());
@@ -246,7 +265,8 @@ void PublisherCore::Collect(std::vector<Delivery>& out, milliseconds wait) {
   }
   abandoning_ = false;
   interrupted_.store(false);
-  // The caller knows of every failure now.
+  // The caller knows of every failure when this returns, and what it submitted behind one before it knew comes back.
+  HoldBackFollowers();
   failed_keys_.Clear();
   sink_ = &ready_;
 }
@@ -289,6 +309,9 @@ void PublisherCore::OnReports(rd_kafka_event_t& event) {
       OnPersisted(topic, slot);
     } else {
       topic.warmth.OnFailed(slots_[slot].partition);
+      if (!topic.held.empty()) {
+        failed_keys_.Add(topic.name, {static_cast<const char*>(message->key), message->key_len});
+      }
       Resolve(slot, JudgeReport(topic, *message, alone));
     }
     if (!topic.held.empty()) NeedsLook(topic);

@@ -14,6 +14,7 @@
 
 #include "broker/held_message.hpp"
 #include "broker/publisher.hpp"
+#include "broker/wake_up.hpp"
 #include "kafka/handles.hpp"
 #include "kafka/health_board.hpp"
 #include "kafka/kafka_errors.hpp"
@@ -23,7 +24,6 @@
 #include "kafka/producer.hpp"
 #include "kafka/topic_book.hpp"
 #include "kafka/topic_scout.hpp"
-#include "kafka/wake_up.hpp"
 
 namespace sealane::kafka {
 
@@ -73,6 +73,8 @@ class PublisherCore final : public Publisher {
   void Flush(Topic& topic);
   Sent SendHeld(Topic& topic, const HeldMessage& held);
   Failure RetireFailure() const;
+  /// What is held behind a message of the same key that failed goes back to the caller.
+  void HoldBackFollowers();
   void Resolve(std::uint32_t slot, Failure failure);
   void Refuse(std::uint64_t token, Failure failure);
 
@@ -121,7 +123,8 @@ class PublisherCore final : public Publisher {
   std::size_t produced_ = 0;  // of the slots, those that librdkafka has
   std::vector<Delivery> ready_;
   std::vector<Delivery>* sink_ = &ready_;
-  FailedKeys failed_keys_;  // refused before they were sent, and their caller does not know yet
+  FailedKeys failed_keys_;           // their caller does not know yet; none behind them may leave
+  bool brokers_are_silent_ = false;  // metadata was asked for in vain since this Collect() began
 
   Phase phase_ = Phase::kRunning;
   std::string retire_code_;

@@ -48,7 +48,12 @@ void PublisherCore::OnAnswer(Producer& producer, rd_kafka_event_t& event) {
   Topic* const topic = topics_.Find(id);
   if (topic == nullptr || topic->state != Topic::State::kAsking) return;
   topic->answer_pending = false;
-  const TopicFinding finding = ReadTopicAnswer(producer, *topic, event, topic->unanswered < kSettingsTries);
+  // With many topics and no broker, each answer would wait in vain; what is not asked now is asked again later.
+  TopicFinding finding;
+  if (!brokers_are_silent_) {
+    finding = ReadTopicAnswer(producer, *topic, event, topic->unanswered < kSettingsTries);
+    brokers_are_silent_ = finding.brokers_are_silent;
+  }
   const BootTime now = clock_.SinceBoot();
   topic->look_again = now + kAskPause;
   if (finding.kind == TopicFinding::Kind::kNoAnswer) {

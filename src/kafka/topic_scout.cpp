@@ -36,12 +36,13 @@ TopicFinding AskMetadata(Producer& producer, const Topic& topic) {
   const rd_kafka_metadata_t* raw = nullptr;
   const rd_kafka_resp_err_t error = rd_kafka_metadata(producer.handle(), 0, handle.get(), &raw, kMetadataTimeoutMs);
   const Metadata metadata(raw);
-  if (error != RD_KAFKA_RESP_ERR_NO_ERROR || metadata->topic_cnt < 1) return {Kind::kNoAnswer};
+  if (error != RD_KAFKA_RESP_ERR_NO_ERROR) return {.kind = Kind::kNoAnswer, .brokers_are_silent = true};
+  if (metadata->topic_cnt < 1) return {Kind::kNoAnswer};
   const rd_kafka_metadata_topic_t& found = metadata->topics[0];
   switch (found.err) {
     case RD_KAFKA_RESP_ERR_NO_ERROR:
       if (found.partition_cnt <= 0) return {Kind::kNoAnswer};
-      return {Kind::kThere, static_cast<std::size_t>(found.partition_cnt)};
+      return {.kind = Kind::kThere, .partitions = static_cast<std::size_t>(found.partition_cnt)};
     case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
     case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
       return {Kind::kMissing};

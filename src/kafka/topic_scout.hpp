@@ -15,6 +15,7 @@ struct TopicFinding {
   Kind kind = Kind::kNoAnswer;
   std::size_t partitions = 0;         ///< of a topic that is there
   std::size_t message_bytes_max = 0;  ///< 0 when we may not know
+  bool brokers_are_silent = false;    ///< no answer because none came in time, whatever the topic
 };
 
 /// Asks for a topic's settings, which also says whether it is there; the answer comes as news of the producer, with

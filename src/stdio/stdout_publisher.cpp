@@ -12,11 +12,11 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/hex.hpp"
 #include "base/text.hpp"
+#include "broker/wake_up.hpp"
 #include "core/json_object.hpp"
 
 namespace sealane {
@@ -90,13 +90,8 @@ Error OutputFailed(int code) {
 
 class StdoutPublisher final : public Publisher {
  public:
-  StdoutPublisher(const StdoutOptions& options, Clock& clock)
-      : options_(options), clock_(clock), wake_up_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    SEALANE_ASSERT(wake_up_ >= 0, "the process has descriptors left");
-  }
-  ~StdoutPublisher() override { ::close(wake_up_); }
-  StdoutPublisher(const StdoutPublisher&) = delete;
-  StdoutPublisher& operator=(const StdoutPublisher&) = delete;
+  StdoutPublisher(const StdoutOptions& options, Clock& clock, WakeUp wake_up)
+      : options_(options), clock_(clock), wake_up_(std::move(wake_up)) {}
 
   Submitted Submit(const OutgoingMessage& message) override {
     if (!options_.hold.HasRoom(lines_.size() + answers_.size(), End() - written_, HeldSize(message))) {
@@ -134,9 +129,7 @@ class StdoutPublisher final : public Publisher {
     text_.resize(std::max(finish_until_, written_) - base_);
   }
 
-  void Interrupt() override {
-    ::eventfd_write(wake_up_, 1);  // fails only when it is raised already
-  }
+  void Interrupt() override { wake_up_.Ring(); }
 
   PublisherHealth health() const override {
     const std::lock_guard lock(health_mutex_);
@@ -191,12 +184,11 @@ class StdoutPublisher final : public Publisher {
     const bool failed = now < next_attempt_;
     if (failed) duration = std::min(duration, next_attempt_ - now);
     const bool for_output = written_ < End() && !failed;
-    pollfd waited[2] = {{wake_up_, POLLIN, 0}, {for_output ? options_.descriptor : -1, POLLOUT, 0}};
+    pollfd waited[2] = {{wake_up_.descriptor(), POLLIN, 0}, {for_output ? options_.descriptor : -1, POLLOUT, 0}};
     const auto limit = std::chrono::ceil<milliseconds>(std::min<BootTime>(duration, kPollMax));
     const int ready = ::poll(waited, 2, static_cast<int>(limit.count()));
     if (ready > 0 && waited[0].revents != 0) {
-      eventfd_t count = 0;
-      ::eventfd_read(wake_up_, &count);
+      wake_up_.Clear();
       return false;
     }
     return ready > 0 || (failed && clock_.SinceBoot() >= next_attempt_);
@@ -209,7 +201,7 @@ class StdoutPublisher final : public Publisher {
 
   const StdoutOptions options_;
   Clock& clock_;
-  const int wake_up_;  // an eventfd: readable when Interrupt() was called
+  const WakeUp wake_up_;  // rings when Interrupt() was called
   // Of the thread that submits and collects.
   std::string text_;  // output from base_ on
   std::uint64_t base_ = 0;
@@ -227,7 +219,9 @@ class StdoutPublisher final : public Publisher {
 
 std::unique_ptr<Publisher> MakeStdoutPublisher(const StdoutOptions& options, Clock& clock) {
   SEALANE_ASSERT(options.descriptor >= 0, "the output is an open descriptor");
-  return std::make_unique<StdoutPublisher>(options, clock);
+  auto wake_up = WakeUp::Make();
+  SEALANE_ASSERT(wake_up.has_value(), "the process has descriptors left");
+  return std::make_unique<StdoutPublisher>(options, clock, *std::move(wake_up));
 }
 
 }  // namespace sealane

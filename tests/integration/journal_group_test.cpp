@@ -136,6 +136,41 @@ TEST_F(JournalGroup, TopicsThatAppearLaterAreRead) {
   EXPECT_EQ(ValueOrThrow(member->Keep()).size(), 8U);
 }
 
+TEST_F(JournalGroup, MembersWithDifferentTopicsLeaveNothingUnread) {
+  Publish("m-1", "hello", "mails");
+  const auto orders = Join("orders", {"orders"});
+  const auto mails = Join("mails", {"mails"});
+  EXPECT_EQ(ValueOrThrow(orders->Keep()).size(), 4U);
+  EXPECT_EQ(ValueOrThrow(mails->Keep()).size(), 4U);
+
+  const auto both = Join("both", {"orders", "mails"});
+  std::map<std::string, std::size_t> held;
+  for (int round = 0; round < 2; ++round) {
+    held["orders"] = ValueOrThrow(orders->Keep()).size();
+    held["mails"] = ValueOrThrow(mails->Keep()).size();
+    held["both"] = ValueOrThrow(both->Keep()).size();
+  }
+  EXPECT_EQ(held, (std::map<std::string, std::size_t>{{"orders", 2}, {"mails", 2}, {"both", 4}}));
+  ValueOrThrow(both->Leave());
+  EXPECT_EQ(ValueOrThrow(orders->Keep()).size(), 4U);
+}
+
+// Also when there are fewer partitions than members in each topic.
+TEST_F(JournalGroup, TopicsWithOnePartitionAreSharedToo) {
+  for (const char* topic : {"t1", "t2", "t3", "t4"}) {
+    JournalOptions one = options();
+    one.partitions = 1;
+    const auto publisher = ValueOrThrow(OpenJournalPublisher(one, clock_));
+    Courier courier(*publisher);
+    courier.Send(topic, "k", "v");
+    courier.CollectAll();
+  }
+  const auto a = Join("a", {"t1", "t2", "t3", "t4"});
+  const auto b = Join("b", {"t1", "t2", "t3", "t4"});
+  EXPECT_EQ(ValueOrThrow(a->Keep()).size(), 2U);
+  EXPECT_EQ(ValueOrThrow(b->Keep()).size(), 2U);
+}
+
 TEST_F(JournalGroup, RetentionByAgeSparesWhatIsUnread) {
   const auto member = Join("a");
   const auto claims = ValueOrThrow(member->Keep());

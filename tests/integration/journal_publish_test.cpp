@@ -265,6 +265,44 @@ TEST_F(JournalPublish, RejectsOnlyWhatItCanNeverTake) {
   EXPECT_EQ(ValuesOf("orders", "o-2"), (std::vector<std::string>{"beside"}));
 }
 
+TEST_F(JournalPublish, MeasuresKeyValueAndHeadersAlone) {
+  JournalOptions small = options();
+  small.message_max_bytes = 100;
+  const auto publisher = Open(small);
+  Courier courier(*publisher);
+  const std::string topic(200, 't');
+  const auto fits = courier.Send(topic, "12345", std::string(85, 'x'), {{"abc", "defghij"}});
+  const auto too_large = courier.Send(topic, "12345", std::string(86, 'x'), {{"abc", "defghij"}});
+  courier.CollectAll();
+  EXPECT_EQ(courier.DeliveryOf(fits).status, DeliveryStatus::kPersisted) << courier.DeliveryOf(fits).message;
+  EXPECT_EQ(courier.DeliveryOf(too_large).code, "message_too_large");
+  EXPECT_THAT(courier.DeliveryOf(too_large).message, ::testing::HasSubstr("101 bytes"));
+}
+
+// A reader that stays in its transaction keeps the write-ahead log from being recycled for as long as it lives.
+TEST_F(JournalPublish, AReaderThatMetABadRowHoldsNothingUp) {
+  const auto publisher = Open();
+  Courier courier(*publisher);
+  courier.Send("orders", "o-1", "x");
+  courier.CollectAll();
+  SqliteHandle other(options().path);
+  other.Execute("UPDATE journal_messages SET headers = 'not json'");
+  const auto reader = ValueOrThrow(JournalReader::Open(options(), SystemClock::Instance()));
+  const auto partitions = ValueOrThrow(reader->Partitions("orders"));
+  std::size_t bad = 0;
+  for (const JournalPartition& partition : partitions) {
+    const auto read = reader->Read("orders", partition.partition, 0);
+    if (read) continue;
+    EXPECT_EQ(read.error().code(), "journal_corrupt");
+    ++bad;
+    break;
+  }
+  ASSERT_EQ(bad, 1U);
+  courier.Send("orders", "o-1", "y");
+  courier.CollectAll();
+  EXPECT_EQ(other.Text("PRAGMA wal_checkpoint(TRUNCATE)"), "0") << "not busy";
+}
+
 TEST_F(JournalPublish, NoticesThatItsFileIsGone) {
   const auto publisher = Open();
   Courier courier(*publisher);

@@ -51,6 +51,15 @@ class KafkaPublisherTest : public ::testing::Test {
   const KafkaOptions options_{.url = KafkaUrl()};
 };
 
+/// Submits all in order without sending anything again; the deliveries by position.
+std::vector<Delivery> Once(Sender& sender, const std::vector<Letter>& letters) {
+  for (std::uint64_t i = 0; i < letters.size(); ++i) sender.Submit(letters[i], i);
+  sender.CollectAll();
+  std::vector<Delivery> fates(letters.size());
+  for (Delivery& delivery : sender.TakeDeliveries()) fates[delivery.token] = std::move(delivery);
+  return fates;
+}
+
 // ---- bytes and order ----------------------------------------------------------------------------------------------
 
 TEST_F(KafkaPublisherTest, KeyValueAndHeadersArriveUnchanged) {
@@ -191,14 +200,29 @@ TEST_F(KafkaPublisherTest, MakesBatchesThatFitTheTopic) {
   EXPECT_EQ(CountRecords(KafkaUrl(), topic), 3'000U) << "no batch was refused and sent again";
 }
 
-TEST_F(KafkaPublisherTest, RejectsWhatIsTooLargeForTheProducer) {
+TEST_F(KafkaPublisherTest, TakesWhateverTheTopicTakes) {
   const std::string topic = FreshTopic(KafkaUrl(), 1, {{"max.message.bytes", "10000000"}});
   Sender sender(options_);
-  const auto fates =
-      sender.Ship({{topic, "k", "small"}, {topic, "k", std::string(1'200'000, 'x')}, {topic, "k", "2"}});
-  EXPECT_THAT(fates[0], IsPersisted());
-  ExpectFailure(fates[1], DeliveryStatus::kNotPersisted, FailureClass::kRejected, "message_too_large");
-  EXPECT_THAT(fates[2], IsPersisted());
+  EXPECT_THAT(sender.Ship({{topic, "k", Noise(3'000'000, 7)}, {topic, "k", "small"}}), Each(IsPersisted()));
+  EXPECT_EQ(CountRecords(KafkaUrl(), topic), 2U);
+}
+
+// Whether they were sent at once or waited for their topic: nothing passes the refused one before its caller knows.
+TEST_F(KafkaPublisherTest, RejectsWhatIsTooLargeForTheProducer) {
+  const std::string topic = FreshTopic(KafkaUrl(), 1, {{"max.message.bytes", "10000000"}});
+  KafkaOptions options = options_;
+  options.properties = {{"message.max.bytes", "1000000"}};
+  Sender sender(options);
+  const std::vector<Letter> letters = {
+      {topic, "k", "1"}, {topic, "k", std::string(1'200'000, 'x')}, {topic, "k", "2"}, {topic, "other", "3"}};
+  for (const std::string_view state : {"asking", "open"}) {
+    const auto fates = Once(sender, letters);
+    EXPECT_THAT(fates[0], IsPersisted()) << state;
+    ExpectFailure(fates[1], DeliveryStatus::kNotPersisted, FailureClass::kRejected, "message_too_large");
+    ExpectFailure(fates[2], DeliveryStatus::kNotPersisted, FailureClass::kOutage, "held_back");
+    EXPECT_THAT(fates[3], IsPersisted()) << state;
+  }
+  EXPECT_THAT(Once(sender, {letters[2]}), Each(IsPersisted())) << "the caller knows by now";
 }
 
 // The user `relay` may not read the settings of a topic, so the broker is the first to say that a batch is too large.
@@ -220,6 +244,26 @@ TEST_F(KafkaPublisherTest, ARefusedBatchCondemnsOnlyTheMessageAtFault) {
     }
   }
   ExpectAllInOrder(ReadTopic(KafkaUrl(), topic, CountRecords(KafkaUrl(), topic)), 997, 5);
+}
+
+// After a refused batch messages go one by one, and those behind wait inside. One of them is refused again: what
+// waits behind it with its key must come back, not leave.
+TEST_F(KafkaPublisherTest, NothingPassesAMessageThatIsRefusedAlone) {
+  const std::string topic = FreshTopic(KafkaUrl(), 1, {{"max.message.bytes", "20000"}});
+  AllowWrite(KafkaUrl(), topic, true);
+  Sender sender(SaslOptions());
+  ExpectFailure(sender.Ship({{topic, "first", Noise(30'000, 1)}})[0], DeliveryStatus::kNotPersisted,
+                FailureClass::kRejected, "message_too_large");
+  const auto fates = Once(sender, {{topic, "k", "1"},
+                                   {topic, "k", Noise(30'000, 2)},
+                                   {topic, "k", "2"},
+                                   {topic, "other", "3"},
+                                   {topic, "k", "4"}});
+  EXPECT_THAT(fates[0], IsPersisted());
+  ExpectFailure(fates[1], DeliveryStatus::kNotPersisted, FailureClass::kRejected, "message_too_large");
+  ExpectFailure(fates[2], DeliveryStatus::kNotPersisted, FailureClass::kOutage, "held_back");
+  EXPECT_THAT(fates[3], IsPersisted());
+  ExpectFailure(fates[4], DeliveryStatus::kNotPersisted, FailureClass::kOutage, "held_back");
 }
 
 // ---- bounds, Abandon, Interrupt -----------------------------------------------------------------------------------

@@ -54,6 +54,8 @@ TEST(Version, NamesItsLibraries) {
   const json version = json::parse(RunWords({"version", "-o", "json"}).out);
   EXPECT_EQ(version["apiVersion"], "sealane/v1");
   EXPECT_TRUE(version.contains("libpq") && version.contains("sqlite") && version.contains("compiler"));
+  EXPECT_THAT(version["librdkafka"], StartsWith("2."));
+  EXPECT_THAT(RunWords({"version"}).out, HasSubstr("\nlibrdkafka 2."));
   EXPECT_THAT(RunWords({"--version"}).out, StartsWith("sealane " + version["version"].get<std::string>()));
 }
 

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "broker/held_message.hpp"
 #include "kafka/kafka_options.hpp"
 #include "kafka/kafka_publisher.hpp"
 #include "kafka/message_size.hpp"
@@ -157,6 +158,7 @@ TEST(KafkaProperties, AMisspeltOneNamesTheClosest) {
 
 TEST(KafkaProperties, AWrongValueIsNamedUnlessItIsASecret) {
   EXPECT_THAT(ErrorOf("linger.ms", "soon").message(), HasSubstr("soon"));
+  EXPECT_TRUE(kafka::IsSecretProperty("sasl.oauthbearer.assertion.private.key.passphrase"));
   for (const char* name : {"ssl.key.pem", "ssl.keystore.password", "sasl.oauthbearer.client.secret"}) {
     EXPECT_THAT(ErrorOf(name, "geheim").ToString(), Not(HasSubstr("geheim"))) << name;
   }
@@ -173,7 +175,7 @@ TEST(KafkaMessageSize, IsThatOfABatchWithOneRecord) {
   message.value = "12345";
   message.headers = headers;
   EXPECT_EQ(kafka::WireSizeOf(message), 61U + 1 + 3 + 2 + 6 + 1 + 2 + 3);
-  EXPECT_GE(kafka::FootprintOf(message), kafka::WireSizeOf(message));
+  EXPECT_GE(HeldSize(message), kafka::WireSizeOf(message));
 
   const std::string large(8'192, 'x');  // its length takes three bytes, and so does the record's
   message.value = large;

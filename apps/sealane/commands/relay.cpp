@@ -10,6 +10,7 @@
 #include "build_info.hpp"
 #include "config/units.hpp"
 #include "daemon/daemon.hpp"
+#include "daemon/journal_keeper.hpp"
 #include "outbox/bell.hpp"
 #include "serve/probe_server.hpp"
 
@@ -121,13 +122,16 @@ class RelayCommand final : public Command {
     const BootTime begin = context.clock().SinceBoot();
     host.Start(setups, until_.has_value());
     const auto bell = StartBell(*config, host);
+    JournalKeepers journals(context.clock());
+    journals.KeepFor(setups);
     Announce(context, setups, server.get());
 
     const ServiceManager manager(context.environment().variables);
     DaemonOptions options{.beat_max = BeatMax(*config)};
     if (limit_) options.deadline = begin + *limit_;
     if (context.err_is_terminal() && context.is_table()) options.progress = &context.err();
-    Daemon daemon(options, host, signals, manager, context.clock(), [&] { Reload(context, *config, host); });
+    Daemon daemon(options, host, signals, manager, context.clock(),
+                  [&] { Reload(context, *config, host, journals); });
     const DaemonEnd end = daemon.Run();
     const double seconds = std::chrono::duration<double>(context.clock().SinceBoot() - begin).count();
     return Finish(context, host, setups, end, seconds);
@@ -205,7 +209,7 @@ class RelayCommand final : public Command {
     context.OnInterrupt("what was not settled is sent again by the next relay");
   }
 
-  void Reload(CommandContext& context, const Config& old, RelayHost& host) const {
+  void Reload(CommandContext& context, const Config& old, RelayHost& host, JournalKeepers& journals) const {
     const auto refused = [](const Error& error) {
       std::string problems = error.ToString();
       for (const std::string& problem : error.context()) problems += "; " + problem;
@@ -224,6 +228,7 @@ class RelayCommand final : public Command {
       LogWarning("this setting changes with the next start only", {{"key", SpecOf(key).name}});
     }
     const ReloadReport report = host.Reload(*setups);
+    journals.KeepFor(*setups);
     LogInfo("configuration reloaded", {{"restarted", fmt::format("{}", fmt::join(report.restarted, ","))},
                                        {"added", fmt::format("{}", fmt::join(report.added, ","))},
                                        {"removed", fmt::format("{}", fmt::join(report.removed, ","))},

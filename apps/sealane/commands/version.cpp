@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "kafka/kafka_probe.hpp"
 #include "postgres/postgres_store.hpp"
 #include "sqlite/sqlite_store.hpp"
 
@@ -25,8 +26,9 @@ class VersionCommand final : public Command {
 
   Result<ExitCode> Run(CommandContext& context) override {
     if (context.is_table()) {
-      context.out() << fmt::format("sealane {}\ncompiler {}\nlibpq {}\nsqlite {}\n", SEALANE_VERSION, kCompiler,
-                                   postgres::ClientVersion(), sqlite::LibraryVersion());
+      context.out() << fmt::format("sealane {}\ncompiler {}\nlibpq {}\nsqlite {}\nlibrdkafka {}\n", SEALANE_VERSION,
+                                   kCompiler, postgres::ClientVersion(), sqlite::LibraryVersion(),
+                                   KafkaLibraryVersion());
       return ExitCode::kDone;
     }
     context.out() << JsonDocument()
@@ -35,6 +37,7 @@ class VersionCommand final : public Command {
                          .Text("compiler", kCompiler)
                          .Text("libpq", postgres::ClientVersion())
                          .Text("sqlite", sqlite::LibraryVersion())
+                         .Text("librdkafka", KafkaLibraryVersion())
                          .Finish()
                   << '\n';
     return ExitCode::kDone;

@@ -8,7 +8,7 @@ namespace {
 
 using enum KeyType;
 
-constexpr std::array<KeySpec, 42> kKeys = {{
+constexpr std::array<KeySpec, 43> kKeys = {{
     {Key::kStoreUrl, "store.url", kStoreUrl, "", false,
      "The database with the outbox: postgres://user@host:port/database or sqlite:PATH."},
     {Key::kStoreSchema, "store.schema", kSchemaName, "sealane", false,
@@ -37,6 +37,8 @@ constexpr std::array<KeySpec, 42> kKeys = {{
      {},
      1,
      1024},
+    {Key::kBrokerJournalRetention, "broker.journal.retention", kDurationOrNone, "7d", false,
+     "How long a journal keeps messages; those that a group of readers has not acknowledged stay. 0 is for ever."},
 
     {Key::kRouteStore, "route.store", kNames, "default", false, "The stores this route reads; each runs on its own."},
     {Key::kRouteBroker, "route.broker", kName, "default", false, "The broker it publishes to."},

@@ -22,6 +22,7 @@ enum class Key : std::uint8_t {
   kBrokerHttpTimeout,
   kBrokerHttpCaFile,
   kBrokerJournalPartitions,
+  kBrokerJournalRetention,
   kRouteStore,
   kRouteBroker,
   kRouteOrder,

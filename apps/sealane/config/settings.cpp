@@ -1,11 +1,10 @@
 #include "config/settings.hpp"
 
-#include <algorithm>
-#include <array>
 #include <charconv>
 
 #include "config/units.hpp"
 #include "config/values.hpp"
+#include "kafka/kafka_options.hpp"
 
 namespace sealane::cli {
 
@@ -48,11 +47,7 @@ const std::map<std::string, Setting>& Settings::Table(std::string_view name) con
 std::string ShownProperty(std::string_view table, std::string_view name, std::string_view value) {
   // A header of a request may carry a token under any name.
   if (table == kHttpHeaderTable) return "***";
-  constexpr std::array<std::string_view, 6> kTelling = {"password",           "secret",    "token", "pem",
-                                                        "oauthbearer.config", "passphrase"};
-  const bool secret = std::any_of(kTelling.begin(), kTelling.end(),
-                                  [&](std::string_view word) { return name.find(word) != std::string_view::npos; });
-  return secret ? "***" : std::string(value);
+  return kafka::IsSecretProperty(name) ? "***" : std::string(value);
 }
 
 }  // namespace sealane::cli

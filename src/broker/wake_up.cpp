@@ -1,4 +1,4 @@
-#include "kafka/wake_up.hpp"
+#include "broker/wake_up.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,7 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-namespace sealane::kafka {
+namespace sealane {
 
 Result<WakeUp> WakeUp::Make() {
   const int descriptor = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -46,4 +46,4 @@ bool WakeUp::Wait(std::chrono::milliseconds limit) const {
   return ::poll(&entry, 1, static_cast<int>(milliseconds)) != 0;  // a signal is a ring too: the caller looks again
 }
 
-}  // namespace sealane::kafka
+}  // namespace sealane

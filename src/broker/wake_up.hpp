@@ -4,9 +4,9 @@
 
 #include "sealane/result.hpp"
 
-namespace sealane::kafka {
+namespace sealane {
 
-/// An eventfd that one thread waits on and others, librdkafka's among them, write to.
+/// An eventfd that one thread waits on and others write to, those of libraries among them.
 class WakeUp {
  public:
   static Result<WakeUp> Make();
@@ -26,4 +26,4 @@ class WakeUp {
   int descriptor_;
 };
 
-}  // namespace sealane::kafka
+}  // namespace sealane
