@@ -4,6 +4,7 @@
 // acknowledgement, memory, and what an idle relay costs. docs/benchmarks.md explains the figures.
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -16,12 +17,10 @@
 #include "bench_relay/backlog.hpp"
 #include "bench_relay/bare_message.hpp"
 #include "bench_relay/contest.hpp"
-#include "bench_relay/drain.hpp"
 #include "bench_relay/idle.hpp"
-#include "bench_relay/kafka_loops.hpp"
 #include "bench_relay/kafka_topic.hpp"
+#include "bench_relay/lap.hpp"
 #include "bench_relay/latency.hpp"
-#include "bench_relay/table_loops.hpp"
 #include "goals.hpp"
 
 namespace {
@@ -39,6 +38,7 @@ struct Arguments {
 // measured in this run.
 constexpr double kDebeziumRate = 29'400;
 constexpr double kDebeziumMib = 763;
+constexpr double kMemoryMax = 64;  // MiB
 
 constexpr int kRounds = 5;
 constexpr int kReferenceRounds = 3;  // the slow one
@@ -62,7 +62,6 @@ class RelayBench {
       if (Wants("kafka")) MeasureKafka();
       if (Wants("latency")) MeasureLatency();
     }
-    if (Wants("memory")) MeasureMemory();
     if (Wants("idle")) MeasureIdleRelay();
     if (!arguments_.json && !bars_.empty()) PrintChart("events per second", bars_);
     report_.Print(arguments_.json);
@@ -75,27 +74,30 @@ class RelayBench {
     const double rate = contest.RateOf(label);
     std::vector<std::string> figures = {fmt::format("{:.0f}", rate), fmt::format("{:.2f}", contest.CpuOf(label))};
     figures.insert(figures.end(), more.begin(), more.end());
+    figures.resize(6);
+    figures.push_back(fmt::format("{:.0f}", contest.PeakMibOf(label)));
     report_.Add(Row{label, std::move(figures)});
     bars_.push_back({label, rate});
   }
 
   /// Runs `run` and notes what was written per event.
-  template <class Drain>
-  double Watched(const char* schema, const Drain& run, std::vector<double>& wal, std::vector<double>& dead) {
+  Lap Watched(const char* schema, const char* way, std::vector<double>& wal, std::vector<double>& dead) {
     const Writes writes(session_, schema);
-    const double rate = run();
+    const Lap lap = Alone(way);
     wal.push_back(writes.wal_bytes() / static_cast<double>(arguments_.events));
     dead.push_back(writes.dead_rows() / static_cast<double>(arguments_.events));
-    return rate;
+    return lap;
+  }
+
+  Lap Alone(const char* way, const Destination& destination = {}) const {
+    return RunAlone(way, database_.url(), destination, arguments_.events);
   }
 
   void MeasureTable() {
-    const std::string& url = database_.url();
-    const std::size_t events = arguments_.events;
-    Contest contest(events);
-    contest.Add("raw read, SELECT", [&] { return ReadBySelect(url, events); });
-    contest.Add("raw read, COPY", [&] { return ReadByCopy(url, events); });
-    contest.Add("sealane to nothing", [&] { return Drain(url, {}, events); });
+    Contest contest;
+    contest.Add("raw read, SELECT", [&] { return Alone("select"); });
+    contest.Add("raw read, COPY", [&] { return Alone("copy"); });
+    contest.Add("sealane to nothing", [&] { return Alone("drain"); });
     contest.Run(kRounds);
     const std::string raw =
         contest.RateOf("raw read, COPY") > contest.RateOf("raw read, SELECT") ? "raw read, COPY" : "raw read, SELECT";
@@ -103,21 +105,16 @@ class RelayBench {
       AddRate(label, contest);
     }
     report_.Add(Goal{"null.of_raw_read", contest.Ratio("sealane to nothing", raw), 0.80, false});
+    report_.Add(Goal{"null.peak_mib", contest.PeakMibOf("sealane to nothing"), kMemoryMax, true});
   }
 
   void MeasureReference() {
-    const std::string& url = database_.url();
-    const std::size_t events = arguments_.events;
     std::vector<double> our_wal, our_dead, wal, dead;
-    Contest contest(events);
-    contest.Add("sealane, writes counted", [&] {
-      return Watched(
-          kSchema, [&] { return Drain(url, {}, events); }, our_wal, our_dead);
-    });
+    Contest contest;
+    contest.Add("sealane, writes counted", [&] { return Watched(kSchema, "drain", our_wal, our_dead); });
     contest.Add("SKIP LOCKED + UPDATE", [&] {
       FillReferenceTable(session_);
-      return Watched(
-          kReferenceSchema, [&] { return PublishBySkipLocked(url, events); }, wal, dead);
+      return Watched(kReferenceSchema, "skip-locked", wal, dead);
     });
     contest.Run(kReferenceRounds);
     const auto add = [&](const char* label, const std::vector<double>& bytes, const std::vector<double>& rows) {
@@ -130,47 +127,40 @@ class RelayBench {
   }
 
   /// On a topic that is checked to hold every event afterwards.
-  template <class Produce>
-  double OnFreshTopic(const Produce& produce) {
+  Lap ToKafka(const char* way, WireProfile profile) const {
     const FreshTopic topic(broker_url_);
-    const double rate = produce(topic.name());
+    const Lap lap = Alone(way, {broker_url_, topic.name(), profile});
     if (const std::size_t count = topic.Count(); count != arguments_.events) {
       Fail(fmt::format("the topic holds {} messages instead of {}", count, arguments_.events));
     }
-    return rate;
+    return lap;
   }
 
   void MeasureKafka() {
-    const std::string& url = database_.url();
-    const std::size_t events = arguments_.events;
-    CheckBareMessages(url);
-    const auto ours = [&](WireProfile profile) {
-      return [&, profile] {
-        return OnFreshTopic([&](const std::string& topic) {
-          return Drain(url, {broker_url_, topic, profile}, events);
-        });
-      };
+    CheckBareMessages(database_.url());
+    struct Way {
+      const char* label;
+      const char* way;
+      WireProfile profile;
     };
-    Contest contest(events);
-    contest.Add("librdkafka alone", [&] {
-      return OnFreshTopic(
-          [&](const std::string& topic) { return ProduceFromMemory(url, broker_url_, topic, events); });
-    });
-    contest.Add("bare loop to Kafka", [&] {
-      return OnFreshTopic(
-          [&](const std::string& topic) { return ProduceFromTable(url, broker_url_, topic, events); });
-    });
-    contest.Add("sealane to Kafka", ours(WireProfile::kCloudEvents));
-    contest.Add("sealane to Kafka, envelope", ours(WireProfile::kEnvelope));
+    constexpr std::array kWays = {Way{"librdkafka alone", "memory", WireProfile::kCloudEvents},
+                                  Way{"bare loop to Kafka", "bare", WireProfile::kCloudEvents},
+                                  Way{"sealane to Kafka", "drain", WireProfile::kCloudEvents},
+                                  Way{"sealane to Kafka, envelope", "drain", WireProfile::kEnvelope},
+                                  Way{"sealane to Kafka, as Debezium", "drain", WireProfile::kDebezium}};
+    Contest contest;
+    for (const Way& way : kWays) contest.Add(way.label, [this, way] { return ToKafka(way.way, way.profile); });
     contest.Run(kRounds);
-    for (const char* label :
-         {"librdkafka alone", "bare loop to Kafka", "sealane to Kafka", "sealane to Kafka, envelope"}) {
-      AddRate(label, contest);
-    }
-    report_.Add(Row{"Debezium Server (recorded)", {fmt::format("{:.0f}", kDebeziumRate)}});
+    for (const Way& way : kWays) AddRate(way.label, contest);
+    report_.Add(Row{"Debezium Server (recorded)",
+                    {fmt::format("{:.0f}", kDebeziumRate), "", "", "", "", "", fmt::format("{:.0f}", kDebeziumMib)}});
     bars_.push_back({"Debezium Server (recorded)", kDebeziumRate});
+    const double mib = contest.PeakMibOf("sealane to Kafka");
     report_.Add(Goal{"kafka.of_bare_loop", contest.Ratio("sealane to Kafka", "bare loop to Kafka"), 0.80, false});
-    report_.Add(Goal{"kafka.versus_debezium", contest.RateOf("sealane to Kafka") / kDebeziumRate, 5, false});
+    report_.Add(
+        Goal{"kafka.versus_debezium", contest.RateOf("sealane to Kafka, as Debezium") / kDebeziumRate, 5, false});
+    report_.Add(Goal{"kafka.peak_mib", mib, kMemoryMax, true});
+    report_.Add(Goal{"kafka.memory_of_debezium", mib / kDebeziumMib, 0.1, true});
   }
 
   void MeasureLatency() {
@@ -197,22 +187,6 @@ class RelayBench {
     report_.Add(Goal{"latency.bell.p99", bell.p99_ms / broker.p99_ms, 10, true});
     report_.Add(Goal{"latency.polling.p50", poll.p50_ms / broker.p50_ms, 3, true});
     report_.Add(Goal{"latency.polling.p99", poll.p99_ms / broker.p99_ms, 10, true});
-  }
-
-  void MeasureMemory() {
-    std::fprintf(stderr, "relay: memory ...\n");
-    const auto add = [&](const char* label, const char* goal, double mib) {
-      report_.Add(Row{label, {"", "", "", "", "", "", fmt::format("{:.1f}", mib)}});
-      report_.Add(Goal{goal, mib, 64, true});
-      return mib;
-    };
-    add("memory: sealane to nothing", "memory.null_mib", PeakMemoryOfDrain(database_.url(), {}, arguments_.events));
-    if (broker_url_.empty()) return;
-    const FreshTopic topic(broker_url_);
-    const double mib = add("memory: sealane to Kafka", "memory.kafka_mib",
-                           PeakMemoryOfDrain(database_.url(), {broker_url_, topic.name(), WireProfile::kCloudEvents},
-                                             arguments_.events));
-    report_.Add(Goal{"memory.versus_debezium", mib / kDebeziumMib, 0.1, true});
   }
 
   void MeasureIdleRelay() {
@@ -259,7 +233,7 @@ Arguments Parse(int argc, char** argv) {
     }
   }
   if (arguments.events == 0) {
-    Fail("usage: bench_relay [-o json] [--long] [--events N] [--only table|reference|kafka|latency|memory|idle]");
+    Fail("usage: bench_relay [-o json] [--long] [--events N] [--only table|reference|kafka|latency|idle]");
   }
   return arguments;
 }
@@ -268,7 +242,7 @@ Arguments Parse(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   sealane::Logger::Instance().SetLevel(sealane::LogLevel::kWarning);
-  if (argc > 1 && std::string(argv[1]) == "--drain") return sealane::bench::DrainAlone(argc, argv);
+  if (argc > 1 && std::string(argv[1]) == "--alone") return sealane::bench::BeAlone(argc, argv);
   const Arguments arguments = Parse(argc, argv);
   const char* const cluster = std::getenv("SEALANE_BENCH_POSTGRES");
   if (cluster == nullptr) Fail("run it with ./dev bench relay (SEALANE_BENCH_POSTGRES names no server)");

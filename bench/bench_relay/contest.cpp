@@ -6,37 +6,49 @@
 #include <fmt/format.h>
 
 #include "bench_relay/session.hpp"
-#include "bench_relay/stopwatch.hpp"
 #include "goals.hpp"
 
 namespace sealane::bench {
+namespace {
+
+double MedianOf(const std::vector<Lap>& laps, double Lap::*figure) {
+  std::vector<double> values;
+  for (const Lap& lap : laps) values.push_back(lap.*figure);
+  return Median(std::move(values));
+}
+
+}  // namespace
 
 void Contest::Run(int rounds) {
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < ways_.size(); ++i) {
       Way& way = ways_[round % 2 == 0 ? i : ways_.size() - 1 - i];
-      const double cpu_before = CpuSeconds();
-      way.rates.push_back(way.run());
-      way.cpu.push_back((CpuSeconds() - cpu_before) * 1e6 / events_);
+      const Lap& lap = way.laps.emplace_back(way.run());
       std::fprintf(stderr, "relay: round %d of %d: %s: %.0f events/s, %.2f us of CPU per event\n", round + 1, rounds,
-                   way.label.c_str(), way.rates.back(), way.cpu.back());
+                   way.label.c_str(), lap.rate, lap.cpu_us);
     }
   }
 }
 
 double Contest::RateOf(const std::string& label) const {
-  return Median(Find(label).rates);
+  return MedianOf(Find(label).laps, &Lap::rate);
 }
 
 double Contest::CpuOf(const std::string& label) const {
-  return Median(Find(label).cpu);
+  return MedianOf(Find(label).laps, &Lap::cpu_us);
+}
+
+double Contest::PeakMibOf(const std::string& label) const {
+  double peak = 0;
+  for (const Lap& lap : Find(label).laps) peak = std::max(peak, lap.peak_mib);
+  return peak;
 }
 
 double Contest::Ratio(const std::string& label, const std::string& to) const {
   const Way& way = Find(label);
   const Way& other = Find(to);
   std::vector<double> ratios;
-  for (std::size_t i = 0; i < way.rates.size(); ++i) ratios.push_back(way.rates[i] / other.rates[i]);
+  for (std::size_t i = 0; i < way.laps.size(); ++i) ratios.push_back(way.laps[i].rate / other.laps[i].rate);
   return Median(std::move(ratios));
 }
 

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "bench_relay/lap.hpp"
 
 namespace sealane::bench {
 
@@ -11,33 +12,25 @@ namespace sealane::bench {
 /// order, so that a slow spell of the machine hits all.
 class Contest {
  public:
-  /// `events` pass in every run.
-  explicit Contest(std::size_t events) : events_(static_cast<double>(events)) {}
-
-  /// `run` returns events per second.
-  void Add(std::string label, std::function<double()> run) {
-    ways_.push_back({std::move(label), std::move(run), {}, {}});
-  }
+  void Add(std::string label, std::function<Lap()> run) { ways_.push_back({std::move(label), std::move(run), {}}); }
   void Run(int rounds);
 
   /// The median over the rounds.
   double RateOf(const std::string& label) const;
-  /// Microseconds of processor time that this process (not the servers) took per event; the median over the rounds.
-  /// Other than a rate it hardly depends on what else the machine does.
   double CpuOf(const std::string& label) const;
+  /// The most of all rounds.
+  double PeakMibOf(const std::string& label) const;
   /// The median over the rounds of the ratio within a round.
   double Ratio(const std::string& label, const std::string& to) const;
 
  private:
   struct Way {
     std::string label;
-    std::function<double()> run;
-    std::vector<double> rates;
-    std::vector<double> cpu;
+    std::function<Lap()> run;
+    std::vector<Lap> laps;
   };
   const Way& Find(const std::string& label) const;
 
-  double events_;
   std::vector<Way> ways_;
 };
 

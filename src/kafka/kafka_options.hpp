@@ -25,7 +25,7 @@ struct KafkaOptions {
 
   /// Messages taken and not yet collected, and their bytes with what librdkafka needs around them.
   std::size_t messages_max = 100'000;
-  std::size_t bytes_max = std::size_t{8} << 20U;
+  std::size_t bytes_max = std::size_t{4} << 20U;
 
   /// Health is kUnreachable when messages wait and none was acknowledged for this long.
   std::chrono::milliseconds stall_after{10'000};

@@ -81,8 +81,8 @@ struct RelayOptions {
   std::chrono::milliseconds drain_timeout{10'000};  ///< at a stop: for messages that are on their way
   std::chrono::milliseconds tend_interval{60'000};  ///< between rounds of housekeeping
   std::size_t memory_max = 24 * 1024 * 1024;        ///< pages that were read and are not settled
-  std::size_t page_entries = 5'000;
-  std::size_t page_bytes = 4 * 1024 * 1024;
+  std::size_t page_entries = 10'000;
+  std::size_t page_bytes = 8 * 1024 * 1024;
 };
 
 /// Checks what can be checked without a connection: kMisconfigured with a hint.
