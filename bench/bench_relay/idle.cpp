@@ -24,6 +24,25 @@ void AwaitIdle(const Relay& relay) {
   Fail("the relay does not become idle within a minute");
 }
 
+/// While it lives, on the benchmark's own cluster.
+class AutovacuumOff {
+ public:
+  explicit AutovacuumOff(const Session& session) : session_(session) {
+    session_.Exec("alter system set autovacuum = off");
+    session_.Exec("select pg_reload_conf()");
+    std::this_thread::sleep_for(std::chrono::seconds{2});  // for workers that run already, and for their statistics
+  }
+  ~AutovacuumOff() {
+    session_.Exec("alter system reset autovacuum");
+    session_.Exec("select pg_reload_conf()");
+  }
+  AutovacuumOff(const AutovacuumOff&) = delete;
+  AutovacuumOff& operator=(const AutovacuumOff&) = delete;
+
+ private:
+  const Session& session_;
+};
+
 }  // namespace
 
 IdleCost MeasureIdle(const Database& database, const Destination& destination, std::chrono::seconds length) {
@@ -33,6 +52,8 @@ IdleCost MeasureIdle(const Database& database, const Destination& destination, s
   // From another database of the cluster, so that asking is not counted. A relay that is idle makes every statement a
   // transaction of its own.
   const Session outside(database.cluster_url());
+  // Autovacuum's transactions on the fresh tables would be counted too.
+  const AutovacuumOff off(outside);
   const auto transactions = [&] {
     return outside.Number(fmt::format("select xact_commit + xact_rollback from pg_stat_database where datname = '{}'",
                                       database.name()));

@@ -79,12 +79,14 @@ struct Membership {
   static constexpr std::int64_t kBlockedUnitsMax = 10 * kParkedCountMax;
 };
 
-/// The newest moment up to which the log may be read. Everything in it survives a crash of the store: nothing that
-/// was published can be undone by one.
+/// The newest moment up to which the log may be read. What is read up to it survives a crash of the store: nothing
+/// that was published can be undone by one.
 struct Horizon {
   std::string cursor;         ///< as Position::cursor
   std::int64_t seq_high = 0;  ///< the highest number handed out by then
   Timestamp at{};             ///< by the store's clock
+  /// For Read(): what has to be on disk before it hands anything out; empty: it is.
+  std::string durable_from = {};
 };
 
 /// One event of the log. The texts lie in its page.

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <cstring>
+#include <limits>
 #include <memory>
-
 #include <thread>
 
+#include <endian.h>
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 
@@ -29,8 +32,8 @@ constexpr std::chrono::microseconds kNap{300};
 constexpr int kNapsMax = 3;  // in a row; then nothing flows
 constexpr std::chrono::seconds kMarkInterval{1};
 
-// As PQgetCopyData(), and waits. Somebody who sleeps at the socket is woken by every 8 KiB that the server sends, and on
-// one machine that costs the server a fifth of its time. So while rows flow, they are left to gather for a moment.
+// As PQgetCopyData(), and waits. Somebody who sleeps at the socket is woken by every 8 KiB that the server sends, and
+// on one machine that costs the server a fifth of its time. So while rows flow, they are left to gather for a moment.
 int NextCopied(PGconn* connection, char** row) {
   for (int naps = 0; naps < kNapsMax;) {
     const int size = PQgetCopyData(connection, row, 1);
@@ -43,6 +46,19 @@ int NextCopied(PGconn* connection, char** row) {
     if (PQconsumeInput(connection) == 0) return -2;
   }
   return PQgetCopyData(connection, row, 0);
+}
+
+// A place in the write-ahead log, as the server writes it: two halves in hexadecimal digits.
+std::uint64_t LsnOf(const std::string& text) {
+  unsigned high = 0;
+  unsigned low = 0;
+  if (std::sscanf(text.c_str(), "%X/%X", &high, &low) != 2) return std::numeric_limits<std::uint64_t>::max();
+  return std::uint64_t{high} << 32U | low;
+}
+std::uint64_t BinaryLsn(const char* bytes) {
+  std::uint64_t raw = 0;
+  std::memcpy(&raw, bytes, sizeof raw);
+  return be64toh(raw);
 }
 
 std::string Quoted(PGconn* connection, const std::string& text) {
@@ -107,15 +123,25 @@ Status WindowReader::Prepare() {
       const PgResult lanes,
       Execute(connection_, fmt::format("select value::int from {}.setting where name = 'lanes'", schema_)));
   lanes_ = PQntuples(lanes.get()) == 1 ? static_cast<std::size_t>(IntAt(lanes, 0, 0)) : 0;
-  const std::string sql = fmt::format(
-      "select {columns} from {schema}.outbox o "
+  // The position of the disk comes along, so that AwaitDisk() need not ask for it.
+  const std::string window = fmt::format(
+      "select {columns}, pg_current_wal_flush_lsn() from {schema}.outbox o "
       "where o.xid >= $1::xid8 and o.xid < $2::xid8 and o.lane = any ($3::smallint[]) "
       "and pg_visible_in_snapshot(o.xid, $4::pg_snapshot) and not pg_visible_in_snapshot(o.xid, $5::pg_snapshot) "
       "and ($6::text[] is null or o.tenant = any ($6::text[])) and ($7::text[] is null or o.tenant <> all "
       "($7::text[]))",
       fmt::arg("columns", LogColumns("o")), fmt::arg("schema", schema_));
-  const PgResult result(PQprepare(connection_, "sealane_window", sql.c_str(), 7, nullptr));
-  return CheckResult(connection_, result.get());
+  // The numbers are read after the statement's snapshot was taken: what the snapshot sees has a seq up to last_value
+  // and a commit record before the insert position.
+  const std::string look = fmt::format(
+      "select last_value - case when is_called then 0 else 1 end, pg_current_snapshot(), "
+      "pg_current_wal_insert_lsn() <= pg_current_wal_flush_lsn(), pg_current_wal_insert_lsn(), "
+      "(extract(epoch from clock_timestamp()) * 1000000)::int8 from {}.outbox_seq_seq",
+      schema_);
+  const PgResult window_made(PQprepare(connection_, "sealane_window", window.c_str(), 7, nullptr));
+  SEALANE_RETURN_IF_ERROR(CheckResult(connection_, window_made.get()));
+  const PgResult look_made(PQprepare(connection_, "sealane_look", look.c_str(), 0, nullptr));
+  return CheckResult(connection_, look_made.get());
 }
 
 // ---- looking ------------------------------------------------------------------------------------
@@ -134,29 +160,37 @@ Status WindowReader::Mark() {
 Result<Horizon> WindowReader::Look() {
   const bool moved = last_high_ > low_;
   if (moved && SystemClock::Instance().SinceBoot() - marked_at_ >= kMarkInterval) SEALANE_RETURN_IF_ERROR(Mark());
-  // The numbers are read after the statement's snapshot was taken: what the snapshot sees has a seq up to last_value
-  // and a commit record before the insert position.
-  SEALANE_ASSIGN_OR_RETURN(
-      const PgResult result,
-      Execute(connection_,
-              fmt::format("select last_value - case when is_called then 0 else 1 end, pg_current_snapshot(), "
-                          "pg_current_wal_insert_lsn() <= pg_current_wal_flush_lsn(), "
-                          "(extract(epoch from clock_timestamp()) * 1000000)::int8 from {}.outbox_seq_seq",
-                          schema_)));
+  const PgResult result(PQexecPrepared(connection_, "sealane_look", 0, nullptr, nullptr, nullptr, 0));
+  SEALANE_RETURN_IF_ERROR(CheckResult(connection_, result.get()));
   const bool first = last_high_ < 0;
   last_high_ = NumberAt(result, 0);
   if (first) return Look();  // now there is something to put a mark behind
   SEALANE_ASSIGN_OR_RETURN(Snapshot snapshot, Snapshot::Parse(TextAt(result, 0, 1)));
   snapshot.high = last_high_;
   snapshot.low = std::max<std::int64_t>(low_, 0);
-  const bool news = last_snapshot_ != TextAt(result, 0, 1);
-  last_snapshot_ = TextAt(result, 0, 1);
-  if (news && TextAt(result, 0, 2) == "f") SEALANE_RETURN_IF_ERROR(Settle(snapshot));
-  return Horizon{.cursor = snapshot.Text(), .seq_high = snapshot.high, .at = TimeAt(result, 0, 3)};
+  const bool on_disk = TextAt(result, 0, 2) == "t";
+  return Horizon{.cursor = snapshot.Text(),
+                 .seq_high = snapshot.high,
+                 .at = TimeAt(result, 0, 4),
+                 .durable_from = on_disk ? "" : std::string(TextAt(result, 0, 3))};
 }
 
-// The snapshot may see commits that are not on disk yet (synchronous_commit = off). A commit of our own that waits
-// for the disk takes everything before it along.
+// The snapshot may see commits that are not on disk yet (synchronous_commit = off). Mostly it is only that somebody
+// else has written something since, and while the rows were read it has come to the disk. Otherwise a commit of our
+// own that waits for the disk takes everything before it along.
+Status WindowReader::AwaitDisk(const Horizon& horizon) {
+  if (horizon.durable_from.empty() || LsnOf(horizon.durable_from) <= on_disk_) return Ok();
+  const std::vector<TextParameter> parameters = {horizon.durable_from};
+  SEALANE_ASSIGN_OR_RETURN(const PgResult reached,
+                           Execute(connection_, "select $1::pg_lsn <= pg_current_wal_flush_lsn()", parameters));
+  if (TextAt(reached, 0, 0) != "t") {
+    SEALANE_ASSIGN_OR_RETURN(const Snapshot snapshot, Snapshot::Parse(horizon.cursor));
+    SEALANE_RETURN_IF_ERROR(Settle(snapshot));
+  }
+  on_disk_ = LsnOf(horizon.durable_from);
+  return Ok();
+}
+
 Status WindowReader::Settle(const Snapshot& snapshot) {
   const BootTime now = SystemClock::Instance().SinceBoot();
   if (now - ticked_at_ >= kTickInterval && snapshot.high != ticked_high_) {
@@ -191,6 +225,12 @@ std::string WindowReader::LaneCondition(const ReadRequest& request) const {
 }
 
 Result<Page> WindowReader::Read(const ReadRequest& request) {
+  SEALANE_ASSIGN_OR_RETURN(Page page, ReadWindow(request));
+  if (!page.entries.empty()) SEALANE_RETURN_IF_ERROR(AwaitDisk(*request.horizon));
+  return page;
+}
+
+Result<Page> WindowReader::ReadWindow(const ReadRequest& request) {
   Window window;
   SEALANE_ASSIGN_OR_RETURN(window.from, Snapshot::Parse(request.from->cursor));
   window.begun = !request.from->window.empty();
@@ -202,6 +242,13 @@ Result<Page> WindowReader::Read(const ReadRequest& request) {
     Page page;
     page.next = *request.from;
     page.caught_up = true;
+    return page;
+  }
+  if (!window.begun && window.to.high <= window.from.low && FinishedBetween(window.from, window.to).empty()) {
+    // Nobody has drawn a number since, and those who had one then are done: what was committed are no events.
+    Page page;
+    page.next = Position{.cursor = window.to.Text()};
+    page.caught_up = page.next.cursor == request.horizon->cursor;
     return page;
   }
   // A window that was begun goes on by seq. Otherwise the numbers drawn since tell how large it can be, apart from
@@ -254,6 +301,7 @@ Result<WindowReader::Fit> WindowReader::Select(const Window& window, const ReadR
       const PgResult result(raw);
       const bool is_row = PQresultStatus(raw) == PGRES_SINGLE_TUPLE;
       Status good = is_row ? rows.Copy(raw, 0, 0) : CheckResult(connection_, raw);
+      if (is_row && good) on_disk_ = std::max(on_disk_, BinaryLsn(PQgetvalue(raw, 0, kLogColumns)));
       const bool too_large = good && rows.bytes() > request.bytes_max && rows.size() > 1;
       if (good && !too_large) continue;
       if (too_large) Cancel(connection_);

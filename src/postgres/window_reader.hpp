@@ -40,10 +40,12 @@ class WindowReader {
   enum class Fit : std::uint8_t { kWhole, kTooLarge };
 
   Status Mark();
+  Status AwaitDisk(const Horizon& horizon);
   Status Settle(const Snapshot& snapshot);
   Status WriteTick(const Snapshot& snapshot);
   Result<Fit> Select(const Window& window, const ReadRequest& request, LogRows& rows);
   Result<Fit> CopyOut(const std::string& conditions, const ReadRequest& request, LogRows& rows);
+  Result<Page> ReadWindow(const ReadRequest& request);
   Result<Page> ReadStretch(const Window& window, const ReadRequest& request);
   Result<std::optional<Page>> ReadOldOnes(const Window& window, const ReadRequest& request, std::int64_t& from_seq);
   Status Summarize(std::int64_t seq_high);
@@ -55,7 +57,6 @@ class WindowReader {
   PGconn* connection_;
   std::string schema_;
   std::size_t lanes_ = 0;        // of the outbox
-  std::string last_snapshot_;    // of the last Look(), as the server wrote it
   std::int64_t last_high_ = -1;  // seen before what is done next; -1: not looked yet
   std::int64_t low_ = -1;        // seen before the last mark; -1: there is none
   BootTime marked_at_{0};
@@ -63,6 +64,7 @@ class WindowReader {
   std::int64_t ticked_high_ = -1;
   std::int64_t summarized_high_ = 0;
   std::int64_t width_ = 0;         // of a stretch, in numbers
+  std::uint64_t on_disk_ = 0;      // the log is written up to here, at least
   std::optional<Position> dense_;  // after a stretch of old rows that had some
 };
 

@@ -12,6 +12,7 @@ namespace {
 // A tenant is set apart when much of the log lies ahead and it fills at least this share of a page.
 constexpr std::size_t kCrowdShare = 10;  // 1 in 10
 constexpr std::size_t kFlowsApartMax = 16;
+constexpr int kHurry = 4;        // so many times sooner is looked at a log whose writer rang the bell
 constexpr int kQuietLooks = 40;  // looks in vain before the longest wait
 
 bool Holds(const std::vector<std::string>& tenants, std::string_view tenant) {
@@ -34,7 +35,10 @@ Result<LogReader::Step> LogReader::RunOnce(OutboxLog& log) {
   const bool main_caught_up = std::all_of(flows_.begin(), flows_.end(),
                                           [](const Flow& flow) { return flow.id != kMainFlow || flow.caught_up; });
   const BootTime now = clock_.SinceBoot();
-  if (!horizon_ || (main_caught_up && now - looked_at_ >= options_.poll_min)) {
+  const BootTime next_look = looked_at_ + (hurried_ ? options_.poll_min / kHurry : options_.poll_min);
+  if (main_caught_up && now < next_look) step.look_in = next_look - now;
+  if (!horizon_ || (main_caught_up && now >= next_look)) {
+    hurried_ = false;
     SEALANE_ASSIGN_OR_RETURN(Horizon horizon, log.Look());
     CrashPoint("relay.looked");
     looked_at_ = now;
@@ -68,6 +72,8 @@ std::chrono::microseconds LogReader::Pace(const Step& step) {
     return microseconds{0};
   }
   if (step.moved && !step.caught_up) return microseconds{0};
+  // Too early to look again is not the same as having looked in vain.
+  if (step.look_in) return std::chrono::ceil<microseconds>(*step.look_in);
   // 1 ms while something happens, then longer and longer, up to the longest.
   idle_looks_ = std::min(idle_looks_ + 1, kQuietLooks);
   if (idle_looks_ >= kQuietLooks) return options_.poll_max;

@@ -35,6 +35,7 @@ class LogReader {
     bool caught_up = false;
     bool looked = false;
     std::optional<Horizon> horizon = {};
+    std::optional<BootTime> look_in = {};  ///< it was too early to look again: until then
   };
   /// At most one look and one page.
   Result<Step> RunOnce(OutboxLog& log);
@@ -42,7 +43,10 @@ class LogReader {
   /// Until the next RunOnce() makes sense, unless somebody wakes the reader.
   std::chrono::microseconds Pace(const Step& step);
   /// Something was committed, says somebody who knows.
-  void Hurry() { idle_looks_ = 0; }
+  void Hurry() {
+    idle_looks_ = 0;
+    hurried_ = true;
+  }
 
  private:
   struct Flow {
@@ -89,6 +93,7 @@ class LogReader {
   std::optional<Horizon> horizon_;
   BootTime looked_at_{-1};
   BootTime tokens_at_{0};
+  bool hurried_ = false;
   int idle_looks_ = 0;
 };
 

@@ -92,18 +92,25 @@ class MemoryBudget {
  public:
   MemoryBudget(std::size_t max, std::function<void()> on_release) : max_(max), on_release_(std::move(on_release)) {}
 
-  bool HasRoomFor(std::size_t bytes) const { return used() == 0 || used() + bytes <= max_; }
+  /// Whoever is refused is told by `on_release` when something was given back.
+  bool HasRoomFor(std::size_t bytes) {
+    const auto fits = [&] { return used() == 0 || used() + bytes <= max_; };
+    if (fits()) return true;
+    refused_.store(true, std::memory_order_seq_cst);
+    return fits();  // something may have been given back in between
+  }
   void Take(std::size_t bytes) { used_.fetch_add(bytes, std::memory_order_relaxed); }
   void Release(std::size_t bytes) {
-    used_.fetch_sub(bytes, std::memory_order_relaxed);
-    if (on_release_) on_release_();
+    used_.fetch_sub(bytes, std::memory_order_seq_cst);
+    if (refused_.exchange(false, std::memory_order_seq_cst) && on_release_) on_release_();
   }
-  std::size_t used() const { return used_.load(std::memory_order_relaxed); }
+  std::size_t used() const { return used_.load(std::memory_order_seq_cst); }
 
  private:
   const std::size_t max_;
   const std::function<void()> on_release_;
   std::atomic<std::size_t> used_{0};
+  std::atomic<bool> refused_{false};
 };
 
 }  // namespace sealane

@@ -1,6 +1,8 @@
 // Protects the exactness of windows on PostgreSQL where it is hardest: transactions that are open while a snapshot is
 // taken, read in stretches so small that every bound counts.
 
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -63,6 +65,41 @@ TEST_F(PostgresWindow, FindsTheNewestTransactionThatWasOpenAtItsBeginning) {
   Emit(writer, "3");
   writer.Exec("commit");
   EXPECT_THAT(ReadAll(1), ::testing::ElementsAre("1", "2", "3"));
+}
+
+// A commit with synchronous_commit = off is seen before it is on disk. Were it published then, a crash of the server
+// could undo what consumers have seen.
+TEST_F(PostgresWindow, HandsOutNothingThatIsNotOnDisk) {
+  PgSession writer(database_.url());
+  writer.Exec("set synchronous_commit = off");
+  int not_on_disk = 0;
+  for (int i = 0; i < 20; ++i) {
+    Emit(writer, std::to_string(i));
+    const std::string written = writer.Exec("select pg_current_wal_insert_lsn()");
+    not_on_disk += writer.Exec("select '" + written + "'::pg_lsn > pg_current_wal_flush_lsn()") == "t" ? 1 : 0;
+    EXPECT_THAT(ReadAll(1), ::testing::ElementsAre(std::to_string(i)));
+    EXPECT_EQ(writer.Exec("select '" + written + "'::pg_lsn <= pg_current_wal_flush_lsn()"), "t") << i;
+  }
+  EXPECT_GT(not_on_disk, 5) << "the server was too quick for this test to say anything";
+}
+
+// What others commit besides events moves the snapshot, and costs a relay one look and no read.
+TEST_F(PostgresWindow, MovesOverWhatAreNoEventsWithoutReading) {
+  PgSession writer(database_.url());
+  Emit(writer, "1");
+  EXPECT_THAT(ReadAll(1000), ::testing::ElementsAre("1"));
+  std::this_thread::sleep_for(std::chrono::milliseconds{1'100});  // until the next mark
+  EXPECT_THAT(ReadAll(1000), ::testing::IsEmpty());
+  writer.Exec("create table t (n int)");
+  EXPECT_THAT(ReadAll(1000), ::testing::IsEmpty());
+  const std::string scans = "select sum(idx_scan) from pg_stat_user_indexes where relname like 'outbox_p%'";
+  const std::string before = writer.Exec("select pg_stat_force_next_flush(); " + scans);
+  for (int i = 0; i < 5; ++i) {
+    writer.Exec("insert into t values (1)");
+    EXPECT_THAT(ReadAll(1000), ::testing::IsEmpty());
+  }
+  log_.reset();  // its session reports its statistics
+  EXPECT_EQ(writer.Exec(scans), before);
 }
 
 // Its rows lie below the window's lower bound, between others that were read long ago, and come in many pages.

@@ -80,5 +80,32 @@ TEST_F(LogReaderTest, APauseReachesEveryFlowThatCarriesTheTenant) {
   EXPECT_THAT(tenants, ::testing::ElementsAre("b"));
 }
 
+TEST_F(LogReaderTest, ABellIsServedSoonerThanTheNextTurn) {
+  board_.Grant(grants_);
+  Decide({});
+  ASSERT_TRUE(ValueOrThrow(reader_.RunOnce(*log_)).looked);
+  clock_.Advance(options_.poll_min / 2);
+  const LogReader::Step early = ValueOrThrow(reader_.RunOnce(*log_));
+  EXPECT_FALSE(early.looked);
+  EXPECT_EQ(reader_.Pace(early), options_.poll_min / 2) << "exactly what is left, not another turn";
+  reader_.Hurry();
+  EXPECT_TRUE(ValueOrThrow(reader_.RunOnce(*log_)).looked);
+  EXPECT_FALSE(ValueOrThrow(reader_.RunOnce(*log_)).looked) << "a bell counts once";
+}
+
+TEST(MemoryBudget, TellsOnlyWhoWasRefused) {
+  int told = 0;
+  MemoryBudget budget(100, [&] { ++told; });
+  budget.Take(60);
+  budget.Release(10);
+  EXPECT_EQ(told, 0);
+  EXPECT_FALSE(budget.HasRoomFor(80));
+  budget.Release(10);
+  EXPECT_EQ(told, 1);
+  budget.Release(10);
+  EXPECT_EQ(told, 1);
+  EXPECT_TRUE(budget.HasRoomFor(60));
+}
+
 }  // namespace
 }  // namespace sealane::testing
