@@ -41,6 +41,7 @@ class WindowReader {
 
   Status Mark();
   Status AwaitDisk(const Horizon& horizon);
+  Result<bool> IsOnDisk(const Horizon& horizon);
   Status Settle(const Snapshot& snapshot);
   Status WriteTick(const Snapshot& snapshot);
   Result<Fit> Select(const Window& window, const ReadRequest& request, LogRows& rows);

@@ -1,6 +1,7 @@
 #include "relay/dispatcher.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -24,6 +25,7 @@ std::uint64_t& CountOf(std::map<std::string, std::uint64_t>& counts, std::string
   return counts[counts.size() < kNamesMax ? std::string(name) : "other"];
 }
 
+constexpr std::size_t kUnreadableMax = 1'000;
 constexpr std::int32_t kFirstAttempt = 1;
 constexpr Verdict kDies{.kind = Verdict::Kind::kPark, .state = ParkedState::kDead};
 
@@ -252,7 +254,7 @@ Submitted Dispatcher::Send(const LogEntry& entry, Token token, Publisher& publis
   return submitted;
 }
 
-Dispatcher::Outcome Dispatcher::Handle(std::uint32_t slot, std::uint32_t index, Publisher& publisher) {
+Dispatcher::Outcome Dispatcher::Handle(std::uint32_t slot, std::uint32_t index, bool again, Publisher& publisher) {
   OpenPage& page = *pages_[slot];
   const LogEntry& entry = page.page.entries[index];
   const LaneLease lease = LeaseOf(page, entry);
@@ -263,7 +265,8 @@ Dispatcher::Outcome Dispatcher::Handle(std::uint32_t slot, std::uint32_t index, 
   }
   const bool early = entry.event.available_at && *entry.event.available_at > now_;
   if (early || (!parking_.empty() && parking_.Blocks(UnitOf(entry)))) {
-    if (ParkingIsFull()) {
+    // What came back is few, and those it waits behind are not tried again before it has left the way.
+    if (!again && ParkingIsFull()) {
       blocked_by_parked_ = true;
       return Outcome::kStop;
     }
@@ -292,7 +295,7 @@ std::size_t Dispatcher::SubmitPages(Publisher& publisher) {
     // A page that was not begun is left alone at the end; one that was is finished, or its events would come twice.
     if (draining_ && page.next_entry == 0) return submitted;
     while (page.next_entry < page.page.entries.size()) {
-      const Outcome outcome = Handle(slot, static_cast<std::uint32_t>(page.next_entry), publisher);
+      const Outcome outcome = Handle(slot, static_cast<std::uint32_t>(page.next_entry), false, publisher);
       if (outcome == Outcome::kStop) return submitted;
       ++page.next_entry;
       if (outcome == Outcome::kSubmitted) {
@@ -323,11 +326,17 @@ std::size_t Dispatcher::SubmitAgain(Publisher& publisher) {
     if (token.kind == TokenKind::kDeadLetter) {
       const Failed& failed = dead_lettering_.at(resend_[taken]);
       const LogEntry& entry = pages_[token.slot]->page.entries[token.entry];
+      if (!ledger_.Current(LeaseOf(*pages_[token.slot], entry))) {  // its copy is the next owner's
+        dead_lettering_.erase(resend_[taken]);
+        FinishEntry(token.slot);
+        FreeIfDone(token.slot);
+        continue;
+      }
       if (SendDeadLetter(entry, failed.why, failed.attempts, token, publisher) == Submitted::kFull) break;
       ++submitted;
       continue;
     }
-    const Outcome outcome = Handle(token.slot, token.entry, publisher);
+    const Outcome outcome = Handle(token.slot, token.entry, true, publisher);
     if (outcome == Outcome::kStop) break;
     if (outcome == Outcome::kSubmitted) {
       ++submitted;
@@ -552,7 +561,9 @@ std::set<std::string> Dispatcher::UnitsOnTheirWay() {
 
 Status Dispatcher::RetryParked(OutboxLog& log, Publisher& publisher) {
   const BootTime now = clock_.SinceBoot();
-  if (draining_ || ledger_.empty() || now < parked_look_ || now < hold_until_) return Ok();
+  // At the limit the hold is renewed again and again, and only what succeeds here ends it.
+  const bool held = now < hold_until_ && !blocked_by_parked_;
+  if (draining_ || ledger_.empty() || now < parked_look_ || held) return Ok();
   parked_look_ = now + kParkedLook;
   if (parking_.empty() && board_.parked() == 0) return Ok();
   // What is known goes to the store first, so that the store's answer is about everything.
@@ -568,19 +579,26 @@ Status Dispatcher::BeginRetries(OutboxLog& log, const std::vector<LaneLease>& le
   const LeaseBoard::Decisions decisions = board_.decisions();
   if (decisions.paused || leases.empty() || parking_.runs() >= Parking::kRunsMax) return Ok();
   std::vector<std::string> paused;
+  const bool by_tenant = options_.order == OrderMode::kKey || options_.order == OrderMode::kNone;
   for (const TenantRule& rule : decisions.tenants) {
-    if (rule.paused) paused.push_back(rule.tenant);
+    if (rule.paused && by_tenant) paused.push_back(rule.tenant);
   }
-  SEALANE_ASSIGN_OR_RETURN(const std::vector<DueUnit> due,
-                           log.DueUnits(leases, paused, Parking::kRunsMax - parking_.runs()));
+  // Those that cannot be read are found again each time, and must not crowd out the others.
+  const std::size_t room = Parking::kRunsMax - parking_.runs() + unreadable_.size();
+  SEALANE_ASSIGN_OR_RETURN(const std::vector<DueUnit> due, log.DueUnits(leases, paused, room));
+  const std::set<std::string> known = std::exchange(unreadable_, {});
   for (const DueUnit& unit : due) {
     if (parking_.IsRunning(unit) || on_their_way.contains(unit.unit)) continue;
+    if (parking_.runs() >= Parking::kRunsMax) break;
     RetryRun run{.unit = unit, .page = {}, .entries = {}};
     Result<Page> page = log.ReadParked(unit, Parking::kRunEntriesMax, run.entries);
     if (!page && page.error().kind() == ErrorKind::kCorrupt) {
       // It waits for a person. The others do not.
-      LogError("an event that was set aside cannot be read",
-               {{"route", options_.route}, {"unit", unit.unit}, {"error", page.error().ToString()}});
+      if (!known.contains(unit.unit)) {
+        LogError("an event that was set aside cannot be read",
+                 {{"route", options_.route}, {"unit", unit.unit}, {"error", page.error().ToString()}});
+      }
+      if (unreadable_.size() < kUnreadableMax) unreadable_.insert(unit.unit);
       continue;
     }
     SEALANE_ASSIGN_OR_RETURN(run.page, std::move(page));

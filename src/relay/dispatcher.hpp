@@ -85,7 +85,8 @@ class Dispatcher {
   std::size_t SubmitPages(Publisher& publisher);
   std::size_t SubmitAgain(Publisher& publisher);
   enum class Outcome : std::uint8_t { kSubmitted, kFinished, kStop };
-  Outcome Handle(std::uint32_t slot, std::uint32_t entry, Publisher& publisher);
+  /// `again`: it was submitted before and came back.
+  Outcome Handle(std::uint32_t slot, std::uint32_t entry, bool again, Publisher& publisher);
   Submitted Send(const LogEntry& entry, Token token, Publisher& publisher);
   Submitted SendDeadLetter(const LogEntry& entry, const Delivery& why, std::int32_t attempts, Token token,
                            Publisher& publisher);
@@ -147,6 +148,7 @@ class Dispatcher {
     std::int32_t attempts = 0;
   };
   std::unordered_map<std::uint64_t, Failed> dead_lettering_;  // by the entry's token
+  std::set<std::string> unreadable_;  // units whose first event is gone from the log, as of the last look
   std::size_t inflight_ = 0;
   bool blocked_by_parked_ = false;
   bool draining_ = false;

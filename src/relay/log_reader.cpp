@@ -61,6 +61,7 @@ Result<LogReader::Step> LogReader::RunOnce(OutboxLog& log) {
   }
   MergeFlows();
   step.caught_up = std::all_of(flows_.begin(), flows_.end(), [](const Flow& f) { return f.caught_up || f.paused; });
+  step.more = std::any_of(flows_.begin(), flows_.end(), [](const Flow& flow) { return MayRead(flow); });
   return step;
 }
 
@@ -71,7 +72,7 @@ std::chrono::microseconds LogReader::Pace(const Step& step) {
     idle_looks_ = 0;
     return microseconds{0};
   }
-  if (step.moved && !step.caught_up) return microseconds{0};
+  if (step.moved && step.more) return microseconds{0};
   // Too early to look again is not the same as having looked in vain.
   if (step.look_in) return std::chrono::ceil<microseconds>(*step.look_in);
   // 1 ms while something happens, then longer and longer, up to the longest.
@@ -286,7 +287,7 @@ bool LogReader::Rejoin(const Flow& flow) {
 
 // ---- turns --------------------------------------------------------------------------------------
 
-bool LogReader::MayRead(Flow& flow) {
+bool LogReader::MayRead(const Flow& flow) {
   if (flow.caught_up || flow.paused) return false;
   return flow.rate_max == 0 || flow.tokens >= 1;
 }

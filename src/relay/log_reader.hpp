@@ -33,6 +33,7 @@ class LogReader {
     bool moved = false;    ///< some flow came forward, with or without events
     bool full = false;     ///< nothing could be read before memory is released
     bool caught_up = false;
+    bool more = false;  ///< some flow may be read at once
     bool looked = false;
     std::optional<Horizon> horizon = {};
     std::optional<BootTime> look_in = {};  ///< it was too early to look again: until then
@@ -43,6 +44,8 @@ class LogReader {
   /// Until the next RunOnce() makes sense, unless somebody wakes the reader.
   std::chrono::microseconds Pace(const Step& step);
   /// Something was committed, says somebody who knows.
+  /// After an error: what the store said before may not be true any more.
+  void ForgetHorizon() { horizon_.reset(); }
   void Hurry() {
     idle_looks_ = 0;
     hurried_ = true;
@@ -74,7 +77,7 @@ class LogReader {
   void MergeFlows();
   bool Rejoin(const Flow& flow);
   void FindCrowd(const Flow& flow, const Page& page, std::vector<std::string>& crowd) const;
-  bool MayRead(Flow& flow);
+  static bool MayRead(const Flow& flow);
   Flow* NextFlow();
   Result<std::size_t> ReadPage(OutboxLog& log, Flow& flow);
   bool SpansLanes() const { return options_.order == OrderMode::kTenant || options_.order == OrderMode::kGlobal; }

@@ -61,7 +61,10 @@ bool Parking::IsRunning(const DueUnit& unit) const {
 
 bool Parking::IsRunning(LaneLease lease) const {
   return std::any_of(runs_.begin(), runs_.end(),
-                     [&](const auto& run) { return run != nullptr && run->unit.lease == lease; });
+                     // A unit may span lanes: the message on its way may be of another than its first.
+                     [&](const auto& run) {
+                       return run != nullptr && (run->unit.lease == lease || run->entry().lane == lease.lane);
+                     });
 }
 
 std::uint32_t Parking::Begin(RetryRun run) {

@@ -171,7 +171,9 @@ class Relay::Impl {
   Result<LogReader::Step> Read() {
     SEALANE_ASSIGN_OR_RETURN(OutboxLog * log, LogOf(reader_loop_));
     if (hurry_.exchange(false, std::memory_order_acq_rel)) reader_.Hurry();
-    SEALANE_ASSIGN_OR_RETURN(LogReader::Step step, reader_.RunOnce(*log));
+    Result<LogReader::Step> tried = reader_.RunOnce(*log);
+    if (!tried) reader_.ForgetHorizon();
+    SEALANE_ASSIGN_OR_RETURN(LogReader::Step step, std::move(tried));
     if (step.looked || step.read > 0) {
       const std::lock_guard lock(stats_mutex_);
       if (step.looked) ++stats_.polls;

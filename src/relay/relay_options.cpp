@@ -71,6 +71,10 @@ Status CheckOptions(const RelayOptions& options) {
     return BadOption("lease", fmt::format("a lease of {} ms cannot be kept alive", options.lease_ttl.count()),
                      "use at least 200ms; 10s is the default");
   }
+  if (options.poll_min.count() <= 0) {
+    return BadOption("poll_min", "a relay that never rests between two looks would be busy for nothing",
+                     "use at least 1us; 1ms is the default");
+  }
   if (options.page_entries == 0 || options.page_bytes == 0 || options.memory_max < options.page_bytes) {
     return BadOption("memory_max", "the memory limit is below the size of one page",
                      fmt::format("use at least {} bytes", options.page_bytes));

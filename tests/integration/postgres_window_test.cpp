@@ -83,6 +83,30 @@ TEST_F(PostgresWindow, HandsOutNothingThatIsNotOnDisk) {
   EXPECT_GT(not_on_disk, 5) << "the server was too quick for this test to say anything";
 }
 
+// After a crash the numbers of transactions that were not on disk are handed out again. A position that knew them
+// would take the events of others for its own past.
+TEST_F(PostgresWindow, MovesToNothingThatIsNotOnDisk) {
+  PgSession writer(database_.url());
+  writer.Exec("create table t (n int)");
+  writer.Exec("set synchronous_commit = off");
+  ReadAll(1000);
+  int stayed = 0;
+  for (int i = 0; i < 20; ++i) {
+    writer.Exec("insert into t values (1)");
+    const std::string written = writer.Exec("select pg_current_wal_insert_lsn()");
+    const Horizon horizon = ValueOrThrow(log_->Look());
+    const Page page = ValueOrThrow(log_->Read({.lanes = lanes_, .from = &at_, .horizon = &horizon}));
+    EXPECT_TRUE(page.caught_up);
+    if (page.next == at_) {
+      ++stayed;
+    } else {
+      EXPECT_EQ(writer.Exec("select '" + written + "'::pg_lsn <= pg_current_wal_flush_lsn()"), "t") << i;
+    }
+    at_ = page.next;
+  }
+  EXPECT_GT(stayed, 5) << "the server was too quick for this test to say anything";
+}
+
 // What others commit besides events moves the snapshot, and costs a relay one look and no read.
 TEST_F(PostgresWindow, MovesOverWhatAreNoEventsWithoutReading) {
   PgSession writer(database_.url());

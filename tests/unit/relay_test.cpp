@@ -665,6 +665,36 @@ TEST_F(RelayTest, WhatIsSetAsideIsBounded) {
   EXPECT_EQ(relay->stats().problem_code, "");
 }
 
+// At the limit, what came back behind a failed event must not stand in that event's way.
+TEST_F(RelayTest, AtTheLimitTheFirstOfAKeyIsStillTriedAgain) {
+  RelayOptions options = bench_.Options();
+  options.parked_max = 1;
+  const auto relay = bench_.MakeRelay(options);
+  bench_.RunUntilQuiet(*relay);
+  bench_.broker().FailKey("a", Retryable(), 1);
+  bench_.broker().HoldDeliveries();
+  bench_.Append("a", "1");
+  bench_.Append("a", "2");
+  Step(*relay, 5);
+  bench_.broker().ReleaseDeliveries(1);
+  Step(*relay, 150);  // until a heartbeat has counted it
+  bench_.broker().ReleaseDeliveries();
+  Step(*relay, 600);
+  EXPECT_THAT(bench_.Published("a"), ElementsAre("1", "2"));
+}
+
+TEST_F(RelayTest, AtTheLimitWhatWasSetAsideIsStillTried) {
+  RelayOptions options = bench_.Options();
+  options.parked_max = 1;
+  const auto relay = bench_.MakeRelay(options);
+  bench_.AppendDelayed("a", "later", seconds{5});
+  Step(*relay, 150);
+  bench_.broker().FailKey("b", Rejected());
+  bench_.Append("b", "bad");
+  Step(*relay, 1'500);
+  EXPECT_THAT(bench_.Published("a"), ElementsAre("later"));
+}
+
 TEST_F(RelayTest, OneEventThatIsGoneFromTheLogStopsNoOther) {
   bench_.broker().FailWhen([](const MemoryRecord&) { return true; }, Retryable(), 2);
   const EventId gone = bench_.Append("a", "1");
