@@ -12,6 +12,7 @@ namespace {
 // A tenant is set apart when much of the log lies ahead and it fills at least this share of a page.
 constexpr std::size_t kCrowdShare = 10;  // 1 in 10
 constexpr std::size_t kFlowsApartMax = 16;
+constexpr int kVainReads = 16;   // in a turn
 constexpr int kHurry = 4;        // so many times sooner is looked at a log whose writer rang the bell
 constexpr int kQuietLooks = 40;  // looks in vain before the longest wait
 
@@ -335,7 +336,9 @@ Result<std::size_t> LogReader::ReadPage(OutboxLog& log, Flow& flow) {
   flow.at = page.next;
   flow.caught_up = page.caught_up;
   flow.deficit -= static_cast<std::int64_t>(page.bytes) + 1;
-  if (page.entries.empty()) flow.deficit = 0;  // looking in vain is a turn too, or it would go on for thousands
+  // Reading in vain costs something too, or a turn would last for thousands of reads; but stretches grow fourfold,
+  // and a few of them must lead a flow over what lies there of others.
+  if (page.entries.empty()) flow.deficit -= static_cast<std::int64_t>(options_.page_bytes) / kVainReads;
   flow.tokens -= static_cast<double>(page.entries.size());
   std::vector<std::string> crowd;
   if (!page.caught_up) FindCrowd(flow, page, crowd);

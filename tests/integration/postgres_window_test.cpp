@@ -1,8 +1,6 @@
 // Protects the exactness of windows on PostgreSQL where it is hardest: transactions that are open while a snapshot is
 // taken, read in stretches so small that every bound counts.
 
-#include <thread>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -105,25 +103,6 @@ TEST_F(PostgresWindow, MovesToNothingThatIsNotOnDisk) {
     at_ = page.next;
   }
   EXPECT_GT(stayed, 5) << "the server was too quick for this test to say anything";
-}
-
-// What others commit besides events moves the snapshot, and costs a relay one look and no read.
-TEST_F(PostgresWindow, MovesOverWhatAreNoEventsWithoutReading) {
-  PgSession writer(database_.url());
-  Emit(writer, "1");
-  EXPECT_THAT(ReadAll(1000), ::testing::ElementsAre("1"));
-  std::this_thread::sleep_for(std::chrono::milliseconds{1'100});  // until the next mark
-  EXPECT_THAT(ReadAll(1000), ::testing::IsEmpty());
-  writer.Exec("create table t (n int)");
-  EXPECT_THAT(ReadAll(1000), ::testing::IsEmpty());
-  const std::string scans = "select sum(idx_scan) from pg_stat_user_indexes where relname like 'outbox_p%'";
-  const std::string before = writer.Exec("select pg_stat_force_next_flush(); " + scans);
-  for (int i = 0; i < 5; ++i) {
-    writer.Exec("insert into t values (1)");
-    EXPECT_THAT(ReadAll(1000), ::testing::IsEmpty());
-  }
-  log_.reset();  // its session reports its statistics
-  EXPECT_EQ(writer.Exec(scans), before);
 }
 
 // Its rows lie below the window's lower bound, between others that were read long ago, and come in many pages.
