@@ -1,9 +1,6 @@
 #include "relay/dispatcher.hpp"
 
 #include <algorithm>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "base/crash_point.hpp"
 #include "base/log.hpp"
@@ -14,7 +11,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kParkedLook{1'000};
 constexpr std::size_t kNamesMax = 100;  // error codes or topics counted by name; the rest is `other`
 // Positions that moved over nothing are written now and then, so that a successor does not start in the far past.
 constexpr std::chrono::seconds kMoveInterval{30};
@@ -23,15 +19,6 @@ std::uint64_t& CountOf(std::map<std::string, std::uint64_t>& counts, std::string
   const auto found = counts.find(std::string(name));
   if (found != counts.end()) return found->second;
   return counts[counts.size() < kNamesMax ? std::string(name) : "other"];
-}
-
-constexpr std::size_t kUnreadableMax = 1'000;
-constexpr std::int32_t kFirstAttempt = 1;
-constexpr Verdict kDies{.kind = Verdict::Kind::kPark, .state = ParkedState::kDead};
-
-// What the encoder relies on. Events without headers of their own are the rule, and cost nothing here.
-bool IsReadable(const EnvelopeView& event) {
-  return event.headers_json == "{}" || HeadersFromJson(event.headers_json).has_value();
 }
 
 }  // namespace
@@ -266,10 +253,7 @@ Dispatcher::Outcome Dispatcher::Handle(std::uint32_t slot, std::uint32_t index, 
   const bool early = entry.event.available_at && *entry.event.available_at > now_;
   if (early || (!parking_.empty() && parking_.Blocks(UnitOf(entry)))) {
     // What came back is few, and those it waits behind are not tried again before it has left the way.
-    if (!again && ParkingIsFull()) {
-      blocked_by_parked_ = true;
-      return Outcome::kStop;
-    }
+    if (!again && ParkingIsFull()) return Outcome::kStop;
     ParkChange change = ChangeOf(entry, lease);
     if (early) change.not_before = entry.event.available_at;
     parking_.Park(std::move(change));
@@ -278,6 +262,7 @@ Dispatcher::Outcome Dispatcher::Handle(std::uint32_t slot, std::uint32_t index, 
     return Outcome::kFinished;
   }
   if (!IsReadable(entry.event)) {
+    if (!again && ParkingIsFull()) return Outcome::kStop;
     RejectUnreadable(entry, lease, kFirstAttempt);
     return Outcome::kFinished;
   }
@@ -413,8 +398,6 @@ void Dispatcher::OnEntry(const Delivery& delivery, Token token, Publisher& publi
     return;
   }
   if (ParkingIsFull()) {
-    // Nobody looks after so many. The route waits until somebody has repaired what makes them fail.
-    blocked_by_parked_ = true;
     resend_.push_back(delivery.token);
     return Hold();
   }
@@ -436,8 +419,7 @@ void Dispatcher::OnDeadLetter(const Delivery& delivery, Token token) {
   OpenPage& page = *pages_[token.slot];
   const LogEntry& entry = page.page.entries[token.entry];
   const LaneLease lease = LeaseOf(page, entry);
-  if (delivery.status != DeliveryStatus::kPersisted && ledger_.Current(lease) &&
-      Judge(delivery, 1, options_.failures, random_).kind == Verdict::Kind::kResend) {
+  if (ledger_.Current(lease) && TryAgainLater(delivery)) {
     resend_.push_back(delivery.token);
     return Hold();
   }
@@ -448,6 +430,24 @@ void Dispatcher::OnDeadLetter(const Delivery& delivery, Token token) {
   }
   FinishEntry(token.slot);
   FreeIfDone(token.slot);
+}
+
+// Nobody looks after so many. The route waits until somebody has repaired what makes them fail.
+bool Dispatcher::ParkingIsFull() {
+  const bool full = board_.parked() >= options_.parked_max;
+  blocked_by_parked_ = blocked_by_parked_ || full;
+  return full;
+}
+
+// What the encoder relies on. Events without headers of their own are the rule, and cost nothing here.
+bool Dispatcher::IsReadable(const EnvelopeView& event) {
+  return event.headers_json == "{}" || HeadersFromJson(event.headers_json).has_value();
+}
+
+// Whether the copy of a dead event failed through no fault of its own.
+bool Dispatcher::TryAgainLater(const Delivery& copy) {
+  return copy.status != DeliveryStatus::kPersisted &&
+         Judge(copy, kFirstAttempt, options_.failures, random_).kind == Verdict::Kind::kResend;
 }
 
 // An event that cannot be copied is dead all the same; the store has it.
@@ -532,151 +532,6 @@ void Dispatcher::Hold() {
   if (hold_until_ > now) return;
   ++holds_;
   hold_until_ = now + options_.failures.outage.DelayAfter(holds_, random_).value_or(milliseconds{1'000});
-}
-
-// ---- what was set aside -------------------------------------------------------------------------
-
-bool Dispatcher::ParkingIsFull() const {
-  return board_.parked() >= options_.parked_max;
-}
-
-Result<std::vector<DueUnit>> Dispatcher::BlockedUnits(OutboxLog& log, const std::vector<LaneLease>& leases) const {
-  SEALANE_ASSIGN_OR_RETURN(std::vector<DueUnit> blocked, log.BlockedUnits(leases));
-  if (blocked.size() <= static_cast<std::size_t>(Membership::kBlockedUnitsMax)) return blocked;
-  return Error(ErrorKind::kRejected, "parked_limit",
-               fmt::format("more than {} keys have events that are set aside", Membership::kBlockedUnitsMax))
-      .WithHint("see what is wrong with: sealane dead list");
-}
-
-std::set<std::string> Dispatcher::UnitsOnTheirWay() {
-  std::set<std::string> units;
-  const auto add = [&](std::uint64_t packed) {
-    const Token token = Token::Unpack(packed);
-    units.emplace(UnitOf(pages_[token.slot]->page.entries[token.entry]));
-  };
-  for (const std::uint64_t packed : resend_) add(packed);
-  for (const auto& [packed, failed] : dead_lettering_) add(packed);
-  return units;
-}
-
-Status Dispatcher::RetryParked(OutboxLog& log, Publisher& publisher) {
-  const BootTime now = clock_.SinceBoot();
-  // At the limit the hold is renewed again and again, and only what succeeds here ends it.
-  const bool held = now < hold_until_ && !blocked_by_parked_;
-  if (draining_ || ledger_.empty() || now < parked_look_ || held) return Ok();
-  parked_look_ = now + kParkedLook;
-  if (parking_.empty() && board_.parked() == 0) return Ok();
-  // What is known goes to the store first, so that the store's answer is about everything.
-  if (parking_.has_changes()) SEALANE_RETURN_IF_ERROR(Settle(log));
-  const std::set<std::string> on_their_way = UnitsOnTheirWay();
-  SEALANE_ASSIGN_OR_RETURN(const std::vector<DueUnit> blocked, BlockedUnits(log, ledger_.leases()));
-  parking_.Reconcile(blocked, on_their_way);
-  return BeginRetries(log, ledger_.staying(), on_their_way, publisher);
-}
-
-Status Dispatcher::BeginRetries(OutboxLog& log, const std::vector<LaneLease>& leases,
-                                const std::set<std::string>& on_their_way, Publisher& publisher) {
-  const LeaseBoard::Decisions decisions = board_.decisions();
-  if (decisions.paused || leases.empty() || parking_.runs() >= Parking::kRunsMax) return Ok();
-  std::vector<std::string> paused;
-  const bool by_tenant = options_.order == OrderMode::kKey || options_.order == OrderMode::kNone;
-  for (const TenantRule& rule : decisions.tenants) {
-    if (rule.paused && by_tenant) paused.push_back(rule.tenant);
-  }
-  // Those that cannot be read are found again each time, and must not crowd out the others.
-  const std::size_t room = Parking::kRunsMax - parking_.runs() + unreadable_.size();
-  SEALANE_ASSIGN_OR_RETURN(const std::vector<DueUnit> due, log.DueUnits(leases, paused, room));
-  const std::set<std::string> known = std::exchange(unreadable_, {});
-  for (const DueUnit& unit : due) {
-    if (parking_.IsRunning(unit) || on_their_way.contains(unit.unit)) continue;
-    if (parking_.runs() >= Parking::kRunsMax) break;
-    RetryRun run{.unit = unit, .page = {}, .entries = {}};
-    Result<Page> page = log.ReadParked(unit, Parking::kRunEntriesMax, run.entries);
-    if (!page && page.error().kind() == ErrorKind::kCorrupt) {
-      // It waits for a person. The others do not.
-      if (!known.contains(unit.unit)) {
-        LogError("an event that was set aside cannot be read",
-                 {{"route", options_.route}, {"unit", unit.unit}, {"error", page.error().ToString()}});
-      }
-      if (unreadable_.size() < kUnreadableMax) unreadable_.insert(unit.unit);
-      continue;
-    }
-    SEALANE_ASSIGN_OR_RETURN(run.page, std::move(page));
-    if (run.entries.empty()) continue;
-    budget_.Take(run.page.bytes);
-    const std::uint32_t slot = parking_.Begin(std::move(run));
-    WatchLease(publisher);  // the store may have taken its time
-    StartRetry(slot, publisher);
-  }
-  return Ok();
-}
-
-void Dispatcher::EndRetry(std::uint32_t slot) {
-  budget_.Release(parking_.run(slot)->page.bytes);
-  parking_.End(slot);
-}
-
-void Dispatcher::StartRetry(std::uint32_t slot, Publisher& publisher) {
-  const RetryRun& run = *parking_.run(slot);
-  const std::optional<LaneLease> lease = ledger_.LeaseOf(run.entry().lane);
-  if (lease && !IsReadable(run.entry().event)) {
-    RejectUnreadable(run.entry(), *lease, run.entries[run.at].attempts + 1);
-    return EndRetry(slot);
-  }
-  const Token token{.kind = TokenKind::kRetry, .slot = slot};
-  // When there is no room the unit stays due, and is found again by the next look.
-  if (!lease || Send(run.entry(), token, publisher) == Submitted::kFull) EndRetry(slot);
-}
-
-void Dispatcher::OnRetry(const Delivery& delivery, Token token, Publisher& publisher) {
-  RetryRun& run = *parking_.run(token.slot);
-  const LogEntry& entry = run.entry();
-  const ParkedEntry& parked = run.entries[run.at];
-  // A unit may span lanes, by the order mode. One that was lost and taken again is another relay's turn in between.
-  const std::optional<LaneLease> lease = ledger_.LeaseOf(entry.lane);
-  const bool ours = lease && ledger_.Current(run.unit.lease);
-  if (run.dying) return OnRetriedToDeath(delivery, token.slot, ours ? lease : std::nullopt);
-  if (delivery.status == DeliveryStatus::kPersisted) {
-    holds_ = 0;
-    CountPublished(entry);
-    if (!ours) {
-      ++counts_.late;
-      return EndRetry(token.slot);
-    }
-    parking_.Unpark(*lease, entry.seq);
-    if (++run.at < run.entries.size() && !draining_) return StartRetry(token.slot, publisher);
-    parked_look_ = BootTime{0};  // there may be more of this unit, or none: then it flows again
-    return EndRetry(token.slot);
-  }
-  if (!ours) return EndRetry(token.slot);
-  const std::int32_t attempts = parked.attempts + 1;
-  CountFailure(delivery, entry, attempts);
-  const Verdict verdict = Judge(delivery, attempts, options_.failures, random_);
-  if (verdict.kind == Verdict::Kind::kResend) {
-    Hold();
-    return EndRetry(token.slot);
-  }
-  if (verdict.state == ParkedState::kDead && !options_.failures.dead_letter_topic.empty()) {
-    run.dying = delivery;
-    // When there is no room it is tried once more, and dies then.
-    if (SendDeadLetter(entry, delivery, attempts, token, publisher) == Submitted::kFull) EndRetry(token.slot);
-    return;
-  }
-  ParkFailed(entry, *lease, verdict, delivery, attempts);
-  EndRetry(token.slot);
-}
-
-// The copy of a retried event for the dead-letter topic has its answer.
-void Dispatcher::OnRetriedToDeath(const Delivery& delivery, std::uint32_t slot, std::optional<LaneLease> lease) {
-  const RetryRun& run = *parking_.run(slot);
-  if (lease && delivery.status != DeliveryStatus::kPersisted &&
-      Judge(delivery, kFirstAttempt, options_.failures, random_).kind == Verdict::Kind::kResend) {
-    Hold();  // the event stays due, and dies after the outage
-  } else if (lease) {
-    NoteCopy(delivery, run.entry());
-    ParkFailed(run.entry(), *lease, kDies, *run.dying, run.entries[run.at].attempts + 1);
-  }
-  EndRetry(slot);
 }
 
 // ---- settling -----------------------------------------------------------------------------------

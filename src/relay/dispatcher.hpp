@@ -74,6 +74,9 @@ class Dispatcher {
     static Token Unpack(std::uint64_t packed);
   };
 
+  static constexpr std::int32_t kFirstAttempt = 1;
+  static constexpr Verdict kDies{.kind = Verdict::Kind::kPark, .state = ParkedState::kDead};
+
   void DropLostLanes();
   void LoseLane(LaneLease lease);
   Status TakeWork(OutboxLog& log);
@@ -96,6 +99,8 @@ class Dispatcher {
   void OnDeadLetter(const Delivery& delivery, Token token);
   void OnRetry(const Delivery& delivery, Token token, Publisher& publisher);
   void OnRetriedToDeath(const Delivery& delivery, std::uint32_t slot, std::optional<LaneLease> lease);
+  static bool IsReadable(const EnvelopeView& event);
+  bool TryAgainLater(const Delivery& copy);
   void NoteCopy(const Delivery& delivery, const LogEntry& entry) const;
   void RejectUnreadable(const LogEntry& entry, LaneLease lease, std::int32_t attempts);
   void BlockFollowers(const LogEntry& entry, LaneLease lease, const Verdict& verdict);
@@ -114,7 +119,8 @@ class Dispatcher {
   Result<std::vector<DueUnit>> BlockedUnits(OutboxLog& log, const std::vector<LaneLease>& leases) const;
   /// Units with an event that came back, or dies: it goes before whatever was set aside of them.
   std::set<std::string> UnitsOnTheirWay();
-  bool ParkingIsFull() const;
+  /// Says so in the statistics too.
+  bool ParkingIsFull();
   Status RetryParked(OutboxLog& log, Publisher& publisher);
   Status BeginRetries(OutboxLog& log, const std::vector<LaneLease>& leases, const std::set<std::string>& on_their_way,
                       Publisher& publisher);
@@ -148,7 +154,7 @@ class Dispatcher {
     std::int32_t attempts = 0;
   };
   std::unordered_map<std::uint64_t, Failed> dead_lettering_;  // by the entry's token
-  std::set<std::string> unreadable_;  // units whose first event is gone from the log, as of the last look
+  std::set<std::string> lost_units_;  // whose first event is gone from the log, as of the last look
   std::size_t inflight_ = 0;
   bool blocked_by_parked_ = false;
   bool draining_ = false;

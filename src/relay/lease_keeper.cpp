@@ -52,7 +52,7 @@ Status LeaseKeeper::RunOnce(OutboxLog& log) {
 std::size_t LeaseKeeper::Target(const Membership& membership) const {
   const auto lanes = static_cast<std::size_t>(std::max(membership.lanes, 1));
   const auto live = static_cast<std::size_t>(std::max(membership.live_relays, 1));
-  if (options_.order == OrderMode::kKey || options_.order == OrderMode::kNone) return (lanes + live - 1) / live;
+  if (!SpansLanes(options_.order)) return (lanes + live - 1) / live;
   const std::vector<LeaseBoard::Held> held = board_.held();
   const bool first = std::any_of(held.begin(), held.end(), [](const auto& one) { return one.lease.lane == 0; });
   // Whoever has others than the first gives them back: the one that has it needs all, and it may be free again.
@@ -71,8 +71,7 @@ Status LeaseKeeper::TakeShare(OutboxLog& log, const Membership& membership) {
                            log.Claim(static_cast<std::int32_t>(target - staying), options_.lease_ttl));
   if (grants.empty()) return Ok();
   CrashPoint("keeper.claimed");
-  const bool whole = options_.order == OrderMode::kTenant || options_.order == OrderMode::kGlobal;
-  if (whole && staying == 0 && grants.front().lease.lane != 0) {
+  if (SpansLanes(options_.order) && staying == 0 && grants.front().lease.lane != 0) {
     // Somebody else has lane 0 and will want this one.
     std::vector<LaneLease> leases;
     for (const LaneGrant& grant : grants) leases.push_back(grant.lease);

@@ -29,7 +29,7 @@ LogReader::LogReader(const RelayOptions& options, LeaseBoard& board, WorkQueue& 
 Result<LogReader::Step> LogReader::RunOnce(OutboxLog& log) {
   Reconcile();
   Step step;
-  const bool whole = !SpansLanes() || open_.size() == static_cast<std::size_t>(decisions_.lanes);
+  const bool whole = !SpansLanes(options_.order) || open_.size() == static_cast<std::size_t>(decisions_.lanes);
   if (flows_.empty() || decisions_.paused || !whole) return step;
 
   // The newest flow is looked at again as soon as it stands at the horizon, also while others still have work.
@@ -148,7 +148,7 @@ void LogReader::CloseLane(LaneLease lease, bool announce) {
 // ---- tenants ------------------------------------------------------------------------------------
 
 void LogReader::ApplyRules() {
-  if (SpansLanes()) return;
+  if (SpansLanes(options_.order)) return;
   const auto needs_own_flow = [](const TenantRule& rule) { return rule.paused || rule.rate_max > 0; };
   for (const TenantRule& rule : decisions_.tenants) {
     if (!needs_own_flow(rule)) continue;
@@ -203,7 +203,8 @@ void LogReader::SplitOff(std::size_t index, const std::vector<std::string>& tena
 }
 
 void LogReader::FindCrowd(const Flow& flow, const Page& page, std::vector<std::string>& crowd) const {
-  if (!options_.fair || SpansLanes() || flow.id != kMainFlow || page.entries.empty() || !horizon_) return;
+  if (!options_.fair || SpansLanes(options_.order) || flow.id != kMainFlow || page.entries.empty() || !horizon_)
+    return;
   if (horizon_->seq_high - page.entries.back().seq < options_.crowd_backlog) return;
   if (static_cast<std::size_t>(std::count_if(flows_.begin(), flows_.end(),
                                              [](const Flow& f) { return f.id != kMainFlow; })) >= kFlowsApartMax) {

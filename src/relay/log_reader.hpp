@@ -80,7 +80,6 @@ class LogReader {
   static bool MayRead(const Flow& flow);
   Flow* NextFlow();
   Result<std::size_t> ReadPage(OutboxLog& log, Flow& flow);
-  bool SpansLanes() const { return options_.order == OrderMode::kTenant || options_.order == OrderMode::kGlobal; }
 
   const RelayOptions& options_;
   LeaseBoard& board_;

@@ -27,6 +27,10 @@ enum class OrderMode : std::uint8_t {
 /// `key`, `tenant`, `global`, `none`.
 std::string_view ToString(OrderMode mode);
 std::optional<OrderMode> ParseOrderMode(std::string_view text);
+/// Whether events of several lanes have an order among each other, so that one relay needs all lanes.
+constexpr bool SpansLanes(OrderMode mode) {
+  return mode == OrderMode::kTenant || mode == OrderMode::kGlobal;
+}
 
 /// What a route carries. Patterns may contain `*`; an empty list lets everything pass. What does not pass is done as
 /// soon as it is read.

@@ -263,10 +263,10 @@ class RelayCommand final : public Command {
       (taken ? context.err() : context.out()) << SummaryJson(summary, drained, stats) << '\n';
       return;
     }
-    context.err() << fmt::format("{} {} events in {:.1f} s ({}/s), {} possibly repeated, {} parked\n",
-                                 drained ? "drained:" : "not drained:", Grouped(summary.published), summary.seconds,
-                                 Grouped(static_cast<std::uint64_t>(summary.PerSecond())), summary.repeated,
-                                 summary.parked);
+    context.err() << fmt::format(
+        "{} {} event{} in {:.1f} s ({}/s), {} possibly repeated, {} parked\n",
+        drained ? "drained:" : "not drained:", Grouped(summary.published), summary.published == 1 ? "" : "s",
+        summary.seconds, Grouped(static_cast<std::uint64_t>(summary.PerSecond())), summary.repeated, summary.parked);
     if (summary.parked > 0) context.SuggestNext("sealane dead list");
   }
 
