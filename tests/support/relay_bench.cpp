@@ -65,6 +65,13 @@ EventId RelayBench::AppendDelayed(const std::string& key, const std::string& val
   return AppendAndCommit(*store_, {entry}).front().id;
 }
 
+void RelayBench::Step(std::initializer_list<Relay*> relays, int times, milliseconds by) {
+  for (int i = 0; i < times; ++i) {
+    for (Relay* const relay : relays) (void)relay->RunOnce();
+    Advance(by);
+  }
+}
+
 void RelayBench::CutStore() {
   store_is_cut_ = true;
   for (std::size_t call = 0; call < memory::kLogCalls; ++call) {

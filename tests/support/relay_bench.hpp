@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
@@ -38,6 +39,9 @@ class RelayBench {
   EventId AppendDelayed(const std::string& key, const std::string& value, std::chrono::seconds delay);
   /// Steps, and lets a little time pass with each, until the relay has nothing left to do.
   void RunUntilQuiet(Relay& relay, int steps_max = 10'000);
+  /// Steps the relays in turn, `times` each, with `by` between the rounds. Errors are for them to get over.
+  void Step(std::initializer_list<Relay*> relays, int times,
+            std::chrono::milliseconds by = std::chrono::milliseconds{20});
   /// From now on nothing can be had from the store, nor can a new connection be opened.
   void CutStore();
   void HealStore();

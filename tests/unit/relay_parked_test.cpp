@@ -1,0 +1,328 @@
+// Protects what becomes of events that fail, wait or die: their key waits with them and in order, the others flow,
+// nothing is forgotten, and there is an end to how much is set aside.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/relay_bench.hpp"
+
+namespace sealane::testing {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class RelayParked : public ::testing::Test {
+ protected:
+  RelayBench bench_;
+};
+
+MemoryFault Rejected() {
+  return {.failure = FailureClass::kRejected, .code = "message_too_large"};
+}
+MemoryFault Retryable() {
+  return {.failure = FailureClass::kRetry, .code = "receiver_said_500"};
+}
+
+TEST_F(RelayParked, ARejectedEventHoldsUpItsKeyAlone) {
+  bench_.broker().FailWhen([](const MemoryRecord& record) { return record.value == "bad"; }, Rejected());
+  bench_.Append("a", "1");
+  const EventId bad = bench_.Append("a", "bad");
+  const EventId follower = bench_.Append("a", "3");
+  bench_.Append("b", "4");
+  const auto relay = bench_.MakeRelay();
+  bench_.RunUntilQuiet(*relay);
+
+  EXPECT_THAT(bench_.Published("a"), ElementsAre("1"));
+  EXPECT_THAT(bench_.Published("b"), ElementsAre("4"));
+  const RouteStatus status = bench_.StatusOf(bad);
+  EXPECT_EQ(status.state, DeliveryState::kDead);
+  EXPECT_EQ(status.attempts, 1);
+  EXPECT_EQ(status.last_error_code, "message_too_large");
+  EXPECT_EQ(bench_.StateOf(follower), DeliveryState::kPending);
+}
+
+TEST_F(RelayParked, AReTriedDeadEventGoesBeforeItsFollowers) {
+  bench_.broker().FailWhen([](const MemoryRecord& record) { return record.value == "bad"; }, Rejected());
+  const EventId bad = bench_.Append("a", "bad");
+  bench_.Append("a", "2");
+  const auto relay = bench_.MakeRelay();
+  bench_.RunUntilQuiet(*relay);
+  bench_.Append("a", "3");  // while the key waits
+  bench_.RunUntilQuiet(*relay);
+  EXPECT_THAT(bench_.Published("a"), IsEmpty());
+
+  bench_.broker().ForgetFaults();
+  ASSERT_EQ(ValueOrThrow(bench_.dead_letters().Retry(bad, std::nullopt, {.actor = "ops", .reason = "limit raised"})),
+            1);
+  bench_.Advance(seconds{5});
+  bench_.RunUntilQuiet(*relay);
+  EXPECT_THAT(bench_.Published("a"), ElementsAre("bad", "2", "3"));
+  bench_.Append("a", "4");  // the key flows again
+  bench_.Advance(seconds{5});
+  bench_.RunUntilQuiet(*relay);
+  EXPECT_THAT(bench_.Published("a"), ElementsAre("bad", "2", "3", "4"));
+  EXPECT_EQ(bench_.StateOf(bad), DeliveryState::kPublished);
+}
+
+TEST_F(RelayParked, ADiscardedEventLetsItsFollowersGo) {
+  bench_.broker().FailWhen([](const MemoryRecord& record) { return record.value == "bad"; }, Rejected());
+  const EventId bad = bench_.Append("a", "bad");
+  bench_.Append("a", "2");
+  const auto relay = bench_.MakeRelay();
+  bench_.RunUntilQuiet(*relay);
+  ASSERT_EQ(ValueOrThrow(bench_.dead_letters().Discard(bad, std::nullopt, {.actor = "ops", .reason = "obsolete"})),
+            1);
+  bench_.Advance(seconds{5});
+  bench_.RunUntilQuiet(*relay);
+  bench_.Append("a", "3");
+  bench_.RunUntilQuiet(*relay);
+  EXPECT_THAT(bench_.Published("a"), ElementsAre("2", "3"));
+  EXPECT_EQ(bench_.StateOf(bad), DeliveryState::kDiscarded);
+}
+
+TEST_F(RelayParked, AFailedEventIsRetriedByThePolicyAndKeepsItsOrder) {
+  bench_.broker().FailWhen([](const MemoryRecord& record) { return record.value == "1"; }, Retryable(), 2);
+  const EventId first = bench_.Append("a", "1");
+  bench_.Append("a", "2");
+  const auto relay = bench_.MakeRelay();
+  bench_.RunUntilQuiet(*relay);
+  EXPECT_EQ(bench_.StateOf(first), DeliveryState::kFailed);
+  EXPECT_TRUE(bench_.StatusOf(first).next_attempt_at.has_value());
+  EXPECT_THAT(bench_.Published("a"), IsEmpty());
+
+  bench_.Advance(milliseconds{1'500});
+  bench_.RunUntilQuiet(*relay);
+  EXPECT_EQ(bench_.StatusOf(first).attempts, 2);
+  EXPECT_THAT(bench_.Published("a"), IsEmpty());
+
+  bench_.Advance(seconds{5});
+  bench_.RunUntilQuiet(*relay);
+  EXPECT_THAT(bench_.Published("a"), ElementsAre("1", "2"));
+}
+
+TEST_F(RelayParked, AnEventIsDeadWhenItsAttemptsAreUsedUp) {
+  bench_.broker().FailKey("a", Retryable());
+  const EventId id = bench_.Append("a", "1");
+  const auto relay = bench_.MakeRelay();
+  for (int i = 0; i < 10; ++i) {
+    bench_.RunUntilQuiet(*relay);
+    bench_.Advance(seconds{10});
+  }
+  EXPECT_EQ(bench_.StateOf(id), DeliveryState::kDead);
+  EXPECT_EQ(bench_.StatusOf(id).attempts, 3);
+  EXPECT_EQ(relay->stats().dead_total, 1U);
+}
+
+TEST_F(RelayParked, AForbiddenTopicIsRetriedForEverAndOthersFlow) {
+  bench_.broker().FailTopic("secret", {.failure = FailureClass::kForbidden, .code = "topic_forbidden"});
+  const EventId id = bench_.Append("a", "1", "", "secret");
+  bench_.Append("b", "2");
+  const auto relay = bench_.MakeRelay();
+  for (int i = 0; i < 30; ++i) {
+    bench_.RunUntilQuiet(*relay);
+    bench_.Advance(seconds{400});
+  }
+  EXPECT_EQ(bench_.StateOf(id), DeliveryState::kFailed);
+  EXPECT_GT(bench_.StatusOf(id).attempts, 10);
+  EXPECT_THAT(bench_.Published("b"), ElementsAre("2"));
+}
+
+TEST_F(RelayParked, ADelayedEventHoldsUpItsKeyUntilItsTime) {
+  const auto relay = bench_.MakeRelay();
+  const auto id = bench_.AppendDelayed("a", "later", seconds{60});
+  bench_.Append("a", "next");
+  bench_.Append("b", "now");
+  bench_.RunUntilQuiet(*relay);
+  EXPECT_THAT(bench_.Published("a"), IsEmpty());
+  EXPECT_THAT(bench_.Published("b"), ElementsAre("now"));
+  EXPECT_EQ(bench_.StateOf(id), DeliveryState::kPending);
+  bench_.Advance(seconds{61});
+  bench_.RunUntilQuiet(*relay);
+  EXPECT_THAT(bench_.Published("a"), ElementsAre("later", "next"));
+}
+
+TEST_F(RelayParked, ADeadEventIsCopiedToTheDeadLetterTopic) {
+  bench_.broker().FailWhen([](const MemoryRecord& record) { return record.topic == "orders"; }, Rejected());
+  const EventId id = bench_.Append("a", "1");
+  RelayOptions options = bench_.Options();
+  options.failures.dead_letter_topic = "orders.dead";
+  const auto relay = bench_.MakeRelay(options);
+  bench_.RunUntilQuiet(*relay);
+  EXPECT_THAT(bench_.Published("a", "orders.dead"), ElementsAre("1"));
+  EXPECT_EQ(bench_.StateOf(id), DeliveryState::kDead);
+  const Headers headers = bench_.broker().records().front().headers;
+  EXPECT_THAT(headers, ::testing::Contains(Header{"sealane-dead-code", "message_too_large"}));
+  EXPECT_THAT(headers, ::testing::Contains(Header{"sealane-dead-topic", "orders"}));
+}
+
+TEST_F(RelayParked, AnEventThatDiesOfItsRetriesIsCopiedToTheDeadLetterTopicToo) {
+  bench_.broker().FailWhen([](const MemoryRecord& record) { return record.topic == "orders"; }, Retryable());
+  const EventId id = bench_.Append("a", "1");
+  RelayOptions options = bench_.Options();
+  options.failures.dead_letter_topic = "orders.dead";
+  const auto relay = bench_.MakeRelay(options);
+  for (int i = 0; i < 4; ++i) {
+    bench_.RunUntilQuiet(*relay);
+    bench_.Advance(seconds{8});
+  }
+  EXPECT_THAT(bench_.Published("a", "orders.dead"), ElementsAre("1"));
+  EXPECT_EQ(bench_.StateOf(id), DeliveryState::kDead);
+  EXPECT_EQ(bench_.StatusOf(id).attempts, 3);
+  const Headers headers = bench_.broker().records().front().headers;
+  EXPECT_THAT(headers, ::testing::Contains(Header{"sealane-dead-code", "receiver_said_500"}));
+  EXPECT_THAT(headers, ::testing::Contains(Header{"sealane-dead-attempts", "3"}));
+}
+
+// The last attempt fails for good while the copy meets an outage: the event must not count as dead without one.
+TEST_F(RelayParked, ADyingEventWaitsForItsCopy) {
+  bench_.broker().FailWhen([](const MemoryRecord& record) { return record.topic == "orders"; }, Retryable());
+  bench_.broker().FailWhen([](const MemoryRecord& record) { return record.topic == "orders.dead"; },
+                           {.failure = FailureClass::kOutage, .code = "broker_unreachable"}, 3);
+  const EventId id = bench_.Append("a", "1");
+  RelayOptions options = bench_.Options();
+  options.failures.dead_letter_topic = "orders.dead";
+  options.failures.retry.attempts_max = 2;
+  const auto relay = bench_.MakeRelay(options);
+  for (int i = 0; i < 10; ++i) {
+    bench_.RunUntilQuiet(*relay);
+    bench_.Advance(seconds{8});
+  }
+  EXPECT_THAT(bench_.Published("a", "orders.dead"), ElementsAre("1"));
+  EXPECT_EQ(bench_.StateOf(id), DeliveryState::kDead);
+}
+
+TEST_F(RelayParked, WithoutOrderOnlyTheFailingEventWaits) {
+  bench_.broker().FailWhen([](const MemoryRecord& record) { return record.value == "bad"; }, Rejected());
+  bench_.Append("a", "bad");
+  RelayOptions options = bench_.Options();
+  options.order = OrderMode::kNone;
+  const auto relay = bench_.MakeRelay(options);
+  bench_.RunUntilQuiet(*relay);
+  bench_.Append("a", "2");
+  bench_.RunUntilQuiet(*relay);
+  EXPECT_THAT(bench_.Published("a"), ElementsAre("2"));
+}
+
+// While the copy of a dead event is under way, the store does not know of it yet.
+TEST_F(RelayParked, NothingOvertakesAnEventWhoseCopyIsUnderWay) {
+  RelayOptions options = bench_.Options();
+  options.failures.dead_letter_topic = "orders.dead";
+  const auto relay = bench_.MakeRelay(options);
+  bench_.RunUntilQuiet(*relay);
+  bench_.broker().FailWhen([](const MemoryRecord& record) { return record.topic == "orders"; }, Rejected(), 1);
+  bench_.broker().HoldDeliveries();
+  bench_.Append("a", "bad");
+  bench_.Step({relay.get()}, 5);
+  bench_.broker().ReleaseDeliveries(1);
+  bench_.Step({relay.get()}, 5);
+  ASSERT_THAT(bench_.Published("a", "orders.dead"), ElementsAre("bad"));
+  for (int i = 0; i < 50; ++i) {
+    bench_.Append("a", "next");
+    (void)relay->RunOnce();
+    bench_.Advance(milliseconds{100});
+  }
+  EXPECT_THAT(bench_.Published("a"), IsEmpty());
+  bench_.broker().ReleaseDeliveries();
+  bench_.RunUntilQuiet(*relay);
+  EXPECT_THAT(bench_.Published("a"), IsEmpty());
+}
+
+// The first of the key came back and waits until nothing is on its way; the second was delayed and is due now.
+TEST_F(RelayParked, ADelayedEventDoesNotOvertakeOneThatCameBack) {
+  const auto relay = bench_.MakeRelay();
+  bench_.RunUntilQuiet(*relay);
+  bench_.broker().FailKey("a", {.failure = FailureClass::kOutage, .code = "timed_out"}, 1);
+  bench_.broker().HoldDeliveries();
+  bench_.Append("a", "1");
+  bench_.AppendDelayed("a", "2", seconds{1});
+  bench_.Append("b", "3");
+  bench_.Step({relay.get()}, 5);
+  ASSERT_EQ(bench_.broker().arrived_count(), 2U);
+  bench_.broker().ReleaseDeliveries(1);  // that of the first; the one of the other key is still missing
+  bench_.Step({relay.get()}, 300);
+  bench_.broker().ReleaseDeliveries();
+  bench_.Step({relay.get()}, 300);
+  EXPECT_THAT(bench_.Published("a"), ElementsAre("1", "2"));
+}
+
+TEST_F(RelayParked, APauseHoldsBackWhatWasSetAsideToo) {
+  const auto relay = bench_.MakeRelay();
+  bench_.AppendDelayed("a", "1", seconds{5});
+  bench_.RunUntilQuiet(*relay);
+  ASSERT_TRUE(bench_.dead_letters().SetPaused("main", true, {.actor = "ops", .reason = "maintenance"}));
+  bench_.Step({relay.get()}, 200, milliseconds{100});
+  EXPECT_THAT(bench_.Published("a"), IsEmpty());
+  ASSERT_TRUE(bench_.dead_letters().SetPaused("main", false, {.actor = "ops", .reason = "done"}));
+  bench_.Step({relay.get()}, 50, milliseconds{100});
+  EXPECT_THAT(bench_.Published("a"), ElementsAre("1"));
+}
+
+// Enough is enough: when more fail than anybody can look after, the route waits instead of setting more aside.
+TEST_F(RelayParked, WhatIsSetAsideIsBounded) {
+  RelayOptions options = bench_.Options();
+  options.parked_max = 50;
+  bench_.broker().FailTopic("orders", Rejected());
+  for (int i = 0; i < 200; ++i) bench_.Append("k" + std::to_string(i), "v");
+  const auto relay = bench_.MakeRelay(options);
+  bench_.Step({relay.get()}, 400, milliseconds{500});
+  EXPECT_EQ(relay->stats().problem_code, "parked_limit");
+  EXPECT_GE(relay->stats().dead_total, 50U);
+  EXPECT_LE(relay->stats().dead_total, 50U + 5 * options.page_entries) << "known a heartbeat later";
+  // As soon as the cause is gone, those that were not set aside flow.
+  bench_.broker().ForgetFaults();
+  bench_.Advance(seconds{60});
+  bench_.RunUntilQuiet(*relay);
+  EXPECT_EQ(bench_.broker().record_count() + relay->stats().dead_total, 200U);
+  EXPECT_EQ(relay->stats().problem_code, "");
+}
+
+// At the limit, what came back behind a failed event must not stand in that event's way.
+TEST_F(RelayParked, AtTheLimitTheFirstOfAKeyIsStillTriedAgain) {
+  RelayOptions options = bench_.Options();
+  options.parked_max = 1;
+  const auto relay = bench_.MakeRelay(options);
+  bench_.RunUntilQuiet(*relay);
+  bench_.broker().FailKey("a", Retryable(), 1);
+  bench_.broker().HoldDeliveries();
+  bench_.Append("a", "1");
+  bench_.Append("a", "2");
+  bench_.Step({relay.get()}, 5);
+  bench_.broker().ReleaseDeliveries(1);
+  bench_.Step({relay.get()}, 150);  // until a heartbeat has counted it
+  bench_.broker().ReleaseDeliveries();
+  bench_.Step({relay.get()}, 600);
+  EXPECT_THAT(bench_.Published("a"), ElementsAre("1", "2"));
+}
+
+TEST_F(RelayParked, AtTheLimitWhatWasSetAsideIsStillTried) {
+  RelayOptions options = bench_.Options();
+  options.parked_max = 1;
+  const auto relay = bench_.MakeRelay(options);
+  bench_.AppendDelayed("a", "later", seconds{5});
+  bench_.Step({relay.get()}, 150);
+  bench_.broker().FailKey("b", Rejected());
+  bench_.Append("b", "bad");
+  bench_.Step({relay.get()}, 1'500);
+  EXPECT_THAT(bench_.Published("a"), ElementsAre("later"));
+}
+
+TEST_F(RelayParked, OneEventThatIsGoneFromTheLogStopsNoOther) {
+  bench_.broker().FailWhen([](const MemoryRecord&) { return true; }, Retryable(), 2);
+  const EventId gone = bench_.Append("a", "1");
+  bench_.Append("b", "2");
+  const auto relay = bench_.MakeRelay();
+  bench_.RunUntilQuiet(*relay);
+  ASSERT_EQ(bench_.StateOf(gone), DeliveryState::kFailed);
+  bench_.Erase(gone);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(relay->RunOnce().has_value());
+    bench_.Advance(milliseconds{100});
+  }
+  EXPECT_THAT(bench_.Published("b"), ElementsAre("2"));
+}
+
+}  // namespace
+}  // namespace sealane::testing
