@@ -11,8 +11,11 @@
 namespace sealane {
 namespace {
 
-Fingerprint Compute(UniqueKind kind, std::initializer_list<std::string_view> parts) {
-  std::string bytes(1, static_cast<char>(kind));
+// Of a CloudEvent's source and id. Beside the letters of UniqueKind, so that the two never mean the same.
+constexpr char kForeignId = 'c';
+
+Fingerprint Compute(char letter, std::initializer_list<std::string_view> parts) {
+  std::string bytes(1, letter);
   for (const std::string_view part : parts) {
     const auto size = static_cast<std::uint32_t>(part.size());
     for (const int shift : {24, 16, 8, 0}) bytes.push_back(static_cast<char>(size >> shift & 0xffU));
@@ -22,6 +25,10 @@ Fingerprint Compute(UniqueKind kind, std::initializer_list<std::string_view> par
   Fingerprint fingerprint{};
   std::copy_n(digest.begin(), fingerprint.size(), fingerprint.begin());
   return fingerprint;
+}
+
+Fingerprint Compute(UniqueKind kind, std::initializer_list<std::string_view> parts) {
+  return Compute(static_cast<char>(kind), parts);
 }
 
 }  // namespace
@@ -38,6 +45,13 @@ Fingerprint FingerprintOfVersion(const Envelope& envelope) {
 
 Fingerprint FingerprintOfDedupKey(std::string_view tenant, std::string_view dedup_key) {
   return Compute(UniqueKind::kDedupKey, {tenant, dedup_key});
+}
+
+EventId ForeignEventId(std::string_view source, std::string_view id) {
+  EventId::Bytes bytes = Compute(kForeignId, {source, id});
+  bytes[6] = static_cast<std::uint8_t>((bytes[6] & 0x0fU) | 0x80U);  // version 8: made in a way of one's own
+  bytes[8] = static_cast<std::uint8_t>((bytes[8] & 0x3fU) | 0x80U);  // the variant of all UUIDs today
+  return EventId(bytes);
 }
 
 }  // namespace sealane

@@ -23,4 +23,8 @@ Fingerprint FingerprintOfVersion(const Envelope& envelope);
 /// Tenant and key.
 Fingerprint FingerprintOfDedupKey(std::string_view tenant, std::string_view dedup_key);
 
+/// The id here of an event of others whose id is no UUID: the fingerprint of its source and id with the letter `c`,
+/// as a UUID of version 8. The same every time.
+EventId ForeignEventId(std::string_view source, std::string_view id);
+
 }  // namespace sealane

@@ -1,24 +1,12 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "sealane/envelope.hpp"
+#include "sealane/wire_profile.hpp"
 
 namespace sealane {
-
-/// The form in which an event leaves for a broker. docs/envelope.md lists the headers of each.
-enum class WireProfile : std::uint8_t {
-  kEnvelope,               ///< our JSON envelope, its metadata repeated as headers
-  kCloudEvents,            ///< CloudEvents 1.0, binary mode of the Kafka binding: value = payload
-  kCloudEventsStructured,  ///< CloudEvents 1.0 as one JSON document
-  kDebezium,               ///< what Debezium's outbox event router would have sent
-  kRaw,                    ///< key, payload and the event's own headers
-};
-/// `envelope`, `cloudevents`, `cloudevents-structured`, `debezium`, `raw`.
-std::string_view ToString(WireProfile profile);
-std::optional<WireProfile> ParseWireProfile(std::string_view text);
 
 /// The content type of a message whose value is our JSON envelope.
 inline constexpr std::string_view kEnvelopeContentType = "application/vnd.sealane.event+json";
