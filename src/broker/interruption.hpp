@@ -21,6 +21,17 @@ class Interruption {
   /// Waits; true when it was interrupted, which is thereby forgotten.
   bool Wait(std::chrono::nanoseconds duration) {
     if (duration.count() > 0) clock_.SleepFor(duration, Token());
+    return Take();
+  }
+
+  /// For waits that others do.
+  std::stop_token Token() {
+    const std::lock_guard lock(mutex_);
+    return raised_.get_token();
+  }
+
+  /// True when it was interrupted, which is thereby forgotten.
+  bool Take() {
     const std::lock_guard lock(mutex_);
     if (!raised_.stop_requested()) return false;
     raised_ = std::stop_source();
@@ -28,11 +39,6 @@ class Interruption {
   }
 
  private:
-  std::stop_token Token() {
-    const std::lock_guard lock(mutex_);
-    return raised_.get_token();
-  }
-
   Clock& clock_;
   std::mutex mutex_;
   std::stop_source raised_;

@@ -147,18 +147,20 @@ Result<Database> Database::Open(const std::string& path, IfMissing if_missing, s
     if (!is_journal) return is_journal;
     // Incremental vacuum can only be chosen before the first table; it lets retention give space back to the disk.
     SEALANE_RETURN_IF_ERROR(database.Execute("PRAGMA synchronous=FULL; PRAGMA auto_vacuum=INCREMENTAL"));
-    SEALANE_RETURN_IF_ERROR(database.UseWal(patience, clock));
+    SEALANE_RETURN_IF_ERROR(database.UseWal(patience));
     return database.MakeTables(clock.Now());
   };
   if (auto ready = prepare(); !ready) return std::move(ready).error().WithContext(note);
   return database;
 }
 
-Status Database::UseWal(std::chrono::milliseconds patience, Clock& clock) const {
+Status Database::UseWal(std::chrono::milliseconds patience) const {
   if (sqlite3_db_readonly(handle_.get(), "main") == 1) {
     return ErrorFromSqlite(SQLITE_READONLY, "the journal is read-only");
   }
-  // SQLite does not call its busy handler in every case here, so waiting is done by hand.
+  // SQLite does not call its busy handler in every case here, so waiting is done by hand, and in real time: who is in
+  // the way is real, whatever clock the caller lives by.
+  Clock& clock = SystemClock::Instance();
   const BootTime deadline = clock.SinceBoot() + patience;
   while (true) {
     const Status done = Execute("PRAGMA journal_mode=WAL");

@@ -75,7 +75,7 @@ class Database {
     void operator()(sqlite3* connection) const { sqlite3_close_v2(connection); }
   };
   explicit Database(sqlite3* handle) : handle_(handle) {}
-  Status UseWal(std::chrono::milliseconds patience, Clock& clock) const;
+  Status UseWal(std::chrono::milliseconds patience) const;
   Status MakeTables(Timestamp now) const;
   Status CheckFormat() const;
 

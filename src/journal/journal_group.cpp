@@ -23,8 +23,10 @@ struct Share {
   std::int64_t partition_id = 0;
   JournalClaim claim;
   std::string owner;  // empty: nobody living
-  bool given_back = false;
 };
+
+/// Two lives of one member have different identities: its name and when it joined, with this between them.
+constexpr char kNameEnd = '\x1f';
 
 }  // namespace
 
@@ -48,19 +50,26 @@ class JournalGroupMember::Impl {
         {&readers_, "SELECT member FROM journal_member_topics WHERE group_name = ? AND topic = ? ORDER BY member"},
         // Topics may come to be after the group: their partitions join it here.
         {&add_partitions_,
-         "INSERT INTO journal_group_offsets (group_name, partition_id) SELECT ?, p.partition_id "
+         "INSERT INTO journal_group_offsets (group_name, partition_id, next_offset) "
+         "SELECT ?, p.partition_id, p.first_offset "
          "FROM journal_topics t JOIN journal_partitions p USING (topic_id) WHERE t.name = ? ON CONFLICT DO NOTHING"},
         {&shares_,
-         "SELECT g.partition_id, p.partition, max(g.next_offset, p.first_offset), g.epoch, m.member "
+         "SELECT g.partition_id, p.partition, g.next_offset, g.epoch, m.member "
          "FROM journal_topics t JOIN journal_partitions p USING (topic_id) "
          "JOIN journal_group_offsets g ON g.partition_id = p.partition_id AND g.group_name = ? "
          "LEFT JOIN journal_members m ON m.group_name = g.group_name AND m.member = g.owner "
          "WHERE t.name = ? ORDER BY p.partition"},
         {&take_,
          "UPDATE journal_group_offsets SET owner = ?, epoch = epoch + 1 WHERE group_name = ? AND partition_id = ?"},
-        {&give_back_, "UPDATE journal_group_offsets SET owner = NULL WHERE group_name = ? AND partition_id = ?"},
-        {&fence_former_,
+        {&give_back_,
+         "UPDATE journal_group_offsets SET owner = NULL WHERE group_name = ? AND owner = ? AND epoch = ? "
+         "AND partition_id = (SELECT p.partition_id FROM journal_topics t JOIN journal_partitions p USING (topic_id) "
+         "WHERE t.name = ? AND p.partition = ?)"},
+        {&fence_,
          "UPDATE journal_group_offsets SET owner = NULL, epoch = epoch + 1 WHERE group_name = ? AND owner = ?"},
+        {&namesakes_,
+         "SELECT member FROM journal_members WHERE group_name = ?1 AND substr(member, 1, length(?2)) = ?2 "
+         "AND member <> ?3"},
         {&acknowledge_,
          "UPDATE journal_group_offsets SET next_offset = max(next_offset, ?1) "
          "WHERE group_name = ?2 AND owner = ?3 AND epoch = ?4 AND partition_id = "
@@ -76,17 +85,24 @@ class JournalGroupMember::Impl {
 
   Status FenceFormer() {
     SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(database_));
-    SEALANE_RETURN_IF_ERROR(forget_topics_.Bind(options_.group).Bind(options_.member).Run());
+    SEALANE_ASSIGN_OR_RETURN(const std::vector<std::string> formers, Namesakes());
+    // A clock that stands still, or steps back, must not make two lives look like one.
+    auto joined_at = clock_.Now().time_since_epoch().count();
+    do {
+      identity_ = NamePrefix() + std::to_string(joined_at++);
+    } while (std::ranges::count(formers, identity_) != 0);
+    for (const std::string& former : formers) SEALANE_RETURN_IF_ERROR(Remove(former));
     SEALANE_RETURN_IF_ERROR(Beat());
-    SEALANE_RETURN_IF_ERROR(fence_former_.Bind(options_.group).Bind(options_.member).Run());
     return transaction.Commit();
   }
 
   Result<std::vector<JournalClaim>> Keep() {
     SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(database_));
-    SEALANE_RETURN_IF_ERROR(Beat());
     SEALANE_RETURN_IF_ERROR(bury_.Bind(options_.group).Bind(clock_.Now()).Run());
     SEALANE_RETURN_IF_ERROR(bury_topics_.Bind(options_.group).Run());
+    SEALANE_ASSIGN_OR_RETURN(const std::vector<std::string> namesakes, Namesakes());
+    if (!namesakes.empty()) return Fenced();
+    SEALANE_RETURN_IF_ERROR(Beat());
     // Topics with the same readers are shared as one, each of these readers taking an equal part: so every partition
     // has somebody, whatever else the others read.
     std::map<std::vector<std::string>, std::vector<Share>> by_readers;
@@ -102,23 +118,24 @@ class JournalGroupMember::Impl {
     std::vector<JournalClaim> claims;
     for (auto& [readers, shares] : by_readers) {
       for (Share& share : shares) {
-        if (share.owner == options_.member && !share.given_back) claims.push_back(std::move(share.claim));
+        if (share.owner == identity_) claims.push_back(std::move(share.claim));
       }
     }
     std::ranges::sort(claims, {}, [](const JournalClaim& claim) { return std::tie(claim.topic, claim.partition); });
     return claims;
   }
 
-  Status Acknowledge(const JournalClaim& claim, std::int64_t next_offset) {
-    acknowledge_.Reset();
-    acknowledge_.Bind(next_offset)
-        .Bind(options_.group)
-        .Bind(options_.member)
+  Status GiveBack(const JournalClaim& claim) {
+    return give_back_.Bind(options_.group)
+        .Bind(identity_)
         .Bind(claim.epoch)
         .Bind(claim.topic)
-        .Bind(std::int64_t{claim.partition});
-    SEALANE_ASSIGN_OR_RETURN(const bool done, acknowledge_.Step());
-    SEALANE_RETURN_IF_ERROR(acknowledge_.Run());
+        .Bind(std::int64_t{claim.partition})
+        .Run();
+  }
+
+  Status Acknowledge(const JournalClaim& claim, std::int64_t next_offset) {
+    SEALANE_ASSIGN_OR_RETURN(const bool done, Advance(claim, next_offset));
     if (done) return Ok();
     return Error(ErrorKind::kFenced, "claim_lost",
                  fmt::format("partition {} of {} is no longer ours to read for {}", claim.partition,
@@ -126,21 +143,73 @@ class JournalGroupMember::Impl {
         .WithHint("stop reading the partition; another member of the group goes on with it");
   }
 
+  Status AcknowledgeAll(std::span<const std::pair<JournalClaim, std::int64_t>> positions) {
+    SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(database_));
+    for (const auto& [claim, next_offset] : positions) SEALANE_RETURN_IF_ERROR(Advance(claim, next_offset));
+    return transaction.Commit();
+  }
+
   Status Leave() {
     SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(database_));
-    SEALANE_RETURN_IF_ERROR(fence_former_.Bind(options_.group).Bind(options_.member).Run());
-    SEALANE_RETURN_IF_ERROR(leave_.Bind(options_.group).Bind(options_.member).Run());
-    SEALANE_RETURN_IF_ERROR(forget_topics_.Bind(options_.group).Bind(options_.member).Run());
+    SEALANE_RETURN_IF_ERROR(Remove(identity_));
     return transaction.Commit();
   }
 
  private:
+  std::string NamePrefix() const { return options_.member + kNameEnd; }
+
+  // Other lives of this member that the group knows of.
+  Result<std::vector<std::string>> Namesakes() {
+    const std::string prefix = NamePrefix();
+    namesakes_.Bind(options_.group).Bind(prefix).Bind(identity_);
+    return Texts(namesakes_);
+  }
+
+  Error Fenced() const {
+    return Error(ErrorKind::kFenced, "member_fenced",
+                 fmt::format("another process reads for {} as {}", EscapeForTerminal(options_.group),
+                             EscapeForTerminal(options_.member)))
+        .WithHint("give every member of a group a name of its own");
+  }
+
+  Status Remove(const std::string& identity) {
+    SEALANE_RETURN_IF_ERROR(fence_.Bind(options_.group).Bind(identity).Run());
+    SEALANE_RETURN_IF_ERROR(leave_.Bind(options_.group).Bind(identity).Run());
+    return forget_topics_.Bind(options_.group).Bind(identity).Run();
+  }
+
+  // False when the partition is no longer ours.
+  Result<bool> Advance(const JournalClaim& claim, std::int64_t next_offset) {
+    acknowledge_.Reset();
+    acknowledge_.Bind(next_offset)
+        .Bind(options_.group)
+        .Bind(identity_)
+        .Bind(claim.epoch)
+        .Bind(claim.topic)
+        .Bind(std::int64_t{claim.partition});
+    SEALANE_ASSIGN_OR_RETURN(const bool done, acknowledge_.Step());
+    SEALANE_RETURN_IF_ERROR(acknowledge_.Run());
+    return done;
+  }
+
+  // The first column of all rows.
+  static Result<std::vector<std::string>> Texts(Query& query) {
+    std::vector<std::string> texts;
+    while (true) {
+      SEALANE_ASSIGN_OR_RETURN(const bool row, query.Step());
+      if (!row) break;
+      texts.push_back(query.Bytes(0));
+    }
+    query.Reset();
+    return texts;
+  }
+
   // Also says again what this member reads: the others forget it when it was late.
   Status Beat() {
     for (const std::string& topic : options_.topics) {
-      SEALANE_RETURN_IF_ERROR(add_topic_.Bind(options_.group).Bind(topic).Bind(options_.member).Run());
+      SEALANE_RETURN_IF_ERROR(add_topic_.Bind(options_.group).Bind(topic).Bind(identity_).Run());
     }
-    return beat_.Bind(options_.group).Bind(options_.member).Bind(clock_.Now() + options_.lease).Run();
+    return beat_.Bind(options_.group).Bind(identity_).Bind(clock_.Now() + options_.lease).Run();
   }
 
   Status AddShares(const std::string& topic, std::vector<Share>& shares) {
@@ -163,32 +232,25 @@ class JournalGroupMember::Impl {
   // The members that read a topic, this one among them.
   Result<std::vector<std::string>> ReadersOf(const std::string& topic) {
     readers_.Bind(options_.group).Bind(topic);
-    std::vector<std::string> readers;
-    while (true) {
-      SEALANE_ASSIGN_OR_RETURN(const bool row, readers_.Step());
-      if (!row) break;
-      readers.push_back(readers_.Bytes(0));
-    }
-    readers_.Reset();
-    return readers;
+    return Texts(readers_);
   }
 
-  // Takes what nobody living has, and gives back from the end what is too much. The living are not robbed: they give
-  // back themselves when they call Keep().
+  // Takes what nobody living has, and marks from the end what is too much. The living are not robbed: they give back
+  // themselves.
   Status Balance(std::vector<Share>& shares, std::size_t fair_share) {
     auto held = static_cast<std::size_t>(
-        std::ranges::count_if(shares, [&](const Share& share) { return share.owner == options_.member; }));
-    for (auto share = shares.rbegin(); share != shares.rend() && held > fair_share; ++share) {
-      if (share->owner != options_.member) continue;
-      SEALANE_RETURN_IF_ERROR(give_back_.Bind(options_.group).Bind(share->partition_id).Run());
-      share->given_back = true;
-      --held;
+        std::ranges::count_if(shares, [&](const Share& share) { return share.owner == identity_; }));
+    std::size_t too_many = held > fair_share ? held - fair_share : 0;
+    for (auto share = shares.rbegin(); share != shares.rend() && too_many > 0; ++share) {
+      if (share->owner != identity_) continue;
+      share->claim.leaving = true;
+      --too_many;
     }
     for (Share& share : shares) {
       if (held >= fair_share) break;
       if (!share.owner.empty()) continue;
-      SEALANE_RETURN_IF_ERROR(take_.Bind(options_.member).Bind(options_.group).Bind(share.partition_id).Run());
-      share.owner = options_.member;
+      SEALANE_RETURN_IF_ERROR(take_.Bind(identity_).Bind(options_.group).Bind(share.partition_id).Run());
+      share.owner = identity_;
       ++share.claim.epoch;
       ++held;
     }
@@ -198,6 +260,7 @@ class JournalGroupMember::Impl {
   Database database_;
   const JournalGroupOptions options_;
   Clock& clock_;
+  std::string identity_;  // what the tables know this member by
   Query beat_;
   Query bury_;
   Query add_topic_;
@@ -208,7 +271,8 @@ class JournalGroupMember::Impl {
   Query shares_;
   Query take_;
   Query give_back_;
-  Query fence_former_;
+  Query fence_;
+  Query namesakes_;
   Query acknowledge_;
   Query leave_;
 };
@@ -221,6 +285,9 @@ Result<std::unique_ptr<JournalGroupMember>> JournalGroupMember::Join(const Journ
   if (options.group.empty() || options.member.empty()) {
     return Error(ErrorKind::kMisuse, "invalid_member", "a group and each of its members have a name");
   }
+  if (options.member.find(kNameEnd) != std::string::npos) {
+    return Error(ErrorKind::kMisuse, "invalid_member", "the name of a member has no control characters");
+  }
   SEALANE_ASSIGN_OR_RETURN(
       Database database, Database::Open(journal.path, Database::IfMissing::kMakeFile, journal.busy_patience, clock));
   auto impl = std::make_unique<Impl>(std::move(database), std::move(options), clock);
@@ -231,6 +298,14 @@ Result<std::unique_ptr<JournalGroupMember>> JournalGroupMember::Join(const Journ
 
 Result<std::vector<JournalClaim>> JournalGroupMember::Keep() {
   return impl_->Keep();
+}
+
+Status JournalGroupMember::GiveBack(const JournalClaim& claim) {
+  return impl_->GiveBack(claim);
+}
+
+Status JournalGroupMember::AcknowledgeAll(std::span<const std::pair<JournalClaim, std::int64_t>> positions) {
+  return impl_->AcknowledgeAll(positions);
 }
 
 Status JournalGroupMember::Acknowledge(const JournalClaim& claim, std::int64_t next_offset) {

@@ -123,7 +123,7 @@ Error BrokerProblem(rd_kafka_resp_err_t error, std::string_view text, std::strin
   }
   return Error(ErrorKind::kUnavailable, "broker_unreachable", EscapeForTerminal(text))
       .WithNative(native)
-      .WithHint("check the address, the network and whether the brokers run; what was submitted waits");
+      .WithHint("check the address, the network and whether the brokers run; it goes on by itself");
 }
 
 }  // namespace sealane::kafka

@@ -51,13 +51,27 @@ void Describe(const rd_kafka_metadata_t& metadata, Producer& producer, BrokerRep
   }
 }
 
+void DescribeTopics(const std::vector<std::string>& topics, milliseconds limit, Producer& producer,
+                    BrokerReport& report) {
+  const int timeout = static_cast<int>(limit.count());
+  auto found = kafka::DescribeTopics(producer, topics, timeout);
+  report.topics_unanswered = !found;
+  if (found) report.topics = *std::move(found);
+  const bool missing = std::any_of(report.topics.begin(), report.topics.end(),
+                                   [](const TopicReport& topic) { return !topic.is_there; });
+  if (missing && !report.brokers.empty()) {
+    report.makes_topics = kafka::MakesTopics(producer, report.brokers.front().id, timeout);
+  }
+}
+
 }  // namespace
 
 std::string KafkaLibraryVersion() {
   return rd_kafka_version_str();
 }
 
-Result<BrokerReport> ProbeKafka(const KafkaOptions& options, milliseconds timeout, Clock& clock) {
+Result<BrokerReport> ProbeKafka(const KafkaOptions& options, milliseconds timeout, Clock& clock,
+                                const ProbeTargets& targets) {
   SEALANE_ASSIGN_OR_RETURN(const kafka::Conf conf, kafka::MakeProducerConf(options));
   SEALANE_ASSIGN_OR_RETURN(const WakeUp wake, WakeUp::Make());
   SEALANE_ASSIGN_OR_RETURN(const std::unique_ptr<Producer> producer,
@@ -70,6 +84,11 @@ Result<BrokerReport> ProbeKafka(const KafkaOptions& options, milliseconds timeou
     if (left <= milliseconds{0}) break;
     if (const kafka::Metadata metadata = LookAround(*producer, std::min(left, kTryMax))) {
       Describe(*metadata, *producer, report);
+      if (!targets.topics.empty()) DescribeTopics(targets.topics, timeout, *producer, report);
+      for (const std::string& group : targets.groups) {
+        if (auto lag = kafka::LagOf(*producer, group, static_cast<int>(timeout.count())))
+          report.groups.push_back(*lag);
+      }
       return report;
     }
     Listen(*producer, board);

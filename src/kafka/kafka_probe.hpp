@@ -9,7 +9,9 @@
 #include "sealane/clock.hpp"
 #include "sealane/result.hpp"
 
+#include "kafka/group_lag.hpp"
 #include "kafka/kafka_options.hpp"
+#include "kafka/topic_report.hpp"
 
 namespace sealane {
 
@@ -20,16 +22,27 @@ struct BrokerReport {
     std::string address;
   };
   std::string library_version;
-  std::string cluster_id = {};        ///< empty when nobody answered
-  std::vector<Broker> brokers = {};   ///< those the cluster names
-  std::optional<Error> problem = {};  ///< why nobody answered, with what to do
+  std::string cluster_id = {};            ///< empty when nobody answered
+  std::vector<Broker> brokers = {};       ///< those the cluster names
+  std::optional<Error> problem = {};      ///< why nobody answered, with what to do
+  std::vector<TopicReport> topics = {};   ///< those that were asked for
+  bool topics_unanswered = false;         ///< no broker listed its topics in time
+  std::optional<bool> makes_topics = {};  ///< brokers make a topic that is missing; empty: we may not know
+  std::vector<GroupLag> groups = {};      ///< those that were asked for and are known
 };
 
 /// Of librdkafka, as it runs: `2.0.2`.
 std::string KafkaLibraryVersion();
 
-/// Connects, looks around and leaves, for `doctor`. Errors are about the options; that nobody answers within
-/// `timeout` is a finding.
-Result<BrokerReport> ProbeKafka(const KafkaOptions& options, std::chrono::milliseconds timeout, Clock& clock);
+/// What else to look at.
+struct ProbeTargets {
+  std::vector<std::string> topics = {};
+  std::vector<std::string> groups = {};
+};
+
+/// Connects, looks around and leaves, for `doctor`; makes none of the topics. Errors are about the options; that
+/// nobody answers within `timeout` is a finding.
+Result<BrokerReport> ProbeKafka(const KafkaOptions& options, std::chrono::milliseconds timeout, Clock& clock,
+                                const ProbeTargets& targets = {});
 
 }  // namespace sealane

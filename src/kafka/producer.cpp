@@ -2,21 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <future>
 #include <string>
-#include <thread>
 #include <utility>
 
-#include "base/log.hpp"
 #include "base/text.hpp"
 #include "kafka/producer_conf.hpp"
+#include "kafka/teardown.hpp"
 
 namespace sealane::kafka {
 namespace {
 
 constexpr std::uint64_t kOne = 1;  // what an eventfd takes
-constexpr std::chrono::seconds kDestroyMax{5};
 
 Status Adapt(rd_kafka_conf_t& conf, Producer::Kind kind, std::size_t batch_bytes) {
   if (kind == Producer::Kind::kSingle) {
@@ -36,23 +32,6 @@ Status Adapt(rd_kafka_conf_t& conf, Producer::Kind kind, std::size_t batch_bytes
 void* Borrow(std::string_view bytes) {
   // A key or value that is empty is not one that is absent.
   return const_cast<char*>(bytes.data() != nullptr ? bytes.data() : "");
-}
-
-/// rd_kafka_destroy() joins threads, and one of them may be in a slow name lookup. A thread that needs longer than
-/// we wait is left alone to finish.
-void DestroyWithin(std::chrono::seconds limit, rd_kafka_t* handle) {
-  std::promise<void> promise;
-  std::future<void> done = promise.get_future();
-  std::thread worker([handle, ended = std::move(promise)]() mutable {
-    rd_kafka_destroy(handle);
-    ended.set_value();
-  });
-  if (done.wait_for(limit) == std::future_status::ready) {
-    worker.join();
-    return;
-  }
-  LogWarning("a Kafka producer does not end; it is left behind");
-  worker.detach();
 }
 
 }  // namespace
@@ -79,7 +58,7 @@ Producer::~Producer() {
   rd_kafka_queue_io_event_enable(queue_.get(), -1, nullptr, 0);
   GiveUp(true);
   queue_.reset();
-  DestroyWithin(kDestroyMax, handle_);
+  Destroy(handle_, 0, "producer");
 }
 
 TopicHandle Producer::OpenTopic(std::string_view name) {

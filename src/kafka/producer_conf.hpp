@@ -1,12 +1,10 @@
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include "sealane/result.hpp"
 
 #include "kafka/handles.hpp"
 #include "kafka/kafka_options.hpp"
+#include "kafka/properties.hpp"
 
 namespace sealane::kafka {
 
@@ -16,12 +14,5 @@ namespace sealane::kafka {
 /// per key, one report per message) is refused with the reason. A name that librdkafka does not know is an error that
 /// names the closest one. Values of secret properties appear in no error.
 Result<Conf> MakeProducerConf(const KafkaOptions& options);
-
-/// Sets what this library decides itself.
-Status SetProperty(rd_kafka_conf_t& conf, std::string_view name, std::string_view value);
-/// The value in force, empty when there is none.
-std::string PropertyOf(const rd_kafka_conf_t& conf, std::string_view name);
-/// The value of a property that is a number.
-std::size_t NumberOf(const rd_kafka_conf_t& conf, std::string_view name);
 
 }  // namespace sealane::kafka

@@ -58,6 +58,16 @@ std::vector<int> PartitionsIn(const std::vector<JournalClaim>& claims) {
   return partitions;
 }
 
+/// Keeps, gives back at once what is to be given back, and returns the rest.
+std::vector<JournalClaim> KeepFairShare(JournalGroupMember& member) {
+  std::vector<JournalClaim> claims = ValueOrThrow(member.Keep());
+  for (const JournalClaim& claim : claims) {
+    if (claim.leaving) ValueOrThrow(member.GiveBack(claim));
+  }
+  std::erase_if(claims, [](const JournalClaim& claim) { return claim.leaving; });
+  return claims;
+}
+
 JournalClaim ClaimOn(const std::vector<JournalClaim>& claims, std::int32_t partition) {
   const auto found = std::ranges::find_if(claims, [&](const auto& claim) { return claim.partition == partition; });
   EXPECT_NE(found, claims.end()) << "partition " << partition << " is not held";
@@ -81,7 +91,7 @@ TEST_F(JournalGroup, TwoMembersShareWithoutOverlap) {
   ValueOrThrow(a->Keep());
   const auto b = Join("b");
   EXPECT_TRUE(ValueOrThrow(b->Keep()).empty()) << "the living are not robbed";
-  const auto of_a = ValueOrThrow(a->Keep());
+  const auto of_a = KeepFairShare(*a);
   const auto of_b = ValueOrThrow(b->Keep());
   EXPECT_EQ(of_a.size(), 2U);
   EXPECT_EQ(of_b.size(), 2U);
@@ -90,6 +100,33 @@ TEST_F(JournalGroup, TwoMembersShareWithoutOverlap) {
   EXPECT_THAT(all, ::testing::UnorderedElementsAre(0, 1, 2, 3));
   EXPECT_EQ(ValueOrThrow(a->Keep()), of_a) << "and then nothing moves";
   EXPECT_EQ(ValueOrThrow(b->Keep()), of_b);
+}
+
+TEST_F(JournalGroup, WhatLeavesIsOursUntilItIsGivenBack) {
+  const auto a = Join("a");
+  ValueOrThrow(a->Keep());
+  const auto b = Join("b");
+  const auto claims = ValueOrThrow(a->Keep());
+  ASSERT_EQ(claims.size(), 4U);
+  EXPECT_EQ(std::ranges::count_if(claims, &JournalClaim::leaving), 2);
+  EXPECT_TRUE(ValueOrThrow(b->Keep()).empty());
+  const JournalClaim leaving = *std::ranges::find_if(claims, &JournalClaim::leaving);
+  ValueOrThrow(a->Acknowledge(leaving, 0));
+  ValueOrThrow(a->GiveBack(leaving));
+  EXPECT_EQ(a->Acknowledge(leaving, 1).error().code(), "claim_lost");
+  EXPECT_EQ(PartitionsIn(ValueOrThrow(b->Keep())), std::vector<int>{leaving.partition});
+  ValueOrThrow(a->GiveBack(leaving));
+  EXPECT_EQ(ValueOrThrow(b->Keep()).size(), 1U) << "giving back what is somebody else's changes nothing";
+}
+
+TEST_F(JournalGroup, SeveralAcknowledgementsPassOverWhatIsLost) {
+  const auto a = Join("a");
+  const auto claims = ValueOrThrow(a->Keep());
+  ValueOrThrow(a->GiveBack(claims[0]));
+  ValueOrThrow(a->AcknowledgeAll(std::vector<std::pair<JournalClaim, std::int64_t>>{{claims[0], 7}, {claims[1], 5}}));
+  const auto after = ValueOrThrow(a->Keep());
+  EXPECT_EQ(after[0].next_offset, 0);
+  EXPECT_EQ(after[1].next_offset, 5);
 }
 
 TEST_F(JournalGroup, TheDeadAreSucceededAfterTheirLeaseAndRefusedLater) {
@@ -117,7 +154,9 @@ TEST_F(JournalGroup, ARestartedMemberFencesItsFormerSelf) {
   const auto after = ValueOrThrow(restarted->Keep());
   EXPECT_EQ(after.size(), 4U) << "without waiting for the lease";
   EXPECT_EQ(former->Acknowledge(before[0], 1).error().kind(), ErrorKind::kFenced);
+  EXPECT_EQ(former->Keep().error().code(), "member_fenced") << "and it does not take anything back";
   ValueOrThrow(restarted->Acknowledge(after[0], 1));
+  EXPECT_EQ(ValueOrThrow(restarted->Keep()).size(), 4U);
 }
 
 TEST_F(JournalGroup, LeavingHandsOverAtOnce) {
@@ -146,9 +185,9 @@ TEST_F(JournalGroup, MembersWithDifferentTopicsLeaveNothingUnread) {
   const auto both = Join("both", {"orders", "mails"});
   std::map<std::string, std::size_t> held;
   for (int round = 0; round < 2; ++round) {
-    held["orders"] = ValueOrThrow(orders->Keep()).size();
-    held["mails"] = ValueOrThrow(mails->Keep()).size();
-    held["both"] = ValueOrThrow(both->Keep()).size();
+    held["orders"] = KeepFairShare(*orders).size();
+    held["mails"] = KeepFairShare(*mails).size();
+    held["both"] = KeepFairShare(*both).size();
   }
   EXPECT_EQ(held, (std::map<std::string, std::size_t>{{"orders", 2}, {"mails", 2}, {"both", 4}}));
   ValueOrThrow(both->Leave());
@@ -189,6 +228,20 @@ TEST_F(JournalGroup, RetentionByAgeSparesWhatIsUnread) {
   const auto left = ValueOrThrow(reader->Read("orders", Number("o-1"), 0));
   ASSERT_EQ(left.size(), 1U);
   EXPECT_EQ(left[0].value, "second");
+}
+
+TEST_F(JournalGroup, WhatWasRemovedUnreadShowsInThePosition) {
+  const auto member = Join("a");
+  ValueOrThrow(member->Keep());
+  clock_.Advance(std::chrono::hours{3});
+  ValueOrThrow(SweepJournal(options(), {.age_max = std::chrono::hours{1}, .spare_unread = false}, clock_));
+  const auto claims = ValueOrThrow(member->Keep());
+  EXPECT_EQ(ClaimOn(claims, Number("o-1")).next_offset, 0);
+  EXPECT_EQ(PartitionOf("o-1").first_offset, 1);
+
+  const auto late = ValueOrThrow(JournalGroupMember::Join(
+      options(), {.group = "late", .member = "a", .topics = {"orders"}, .lease = kLease}, clock_));
+  EXPECT_EQ(ClaimOn(ValueOrThrow(late->Keep()), Number("o-1")).next_offset, 1) << "a new group missed nothing";
 }
 
 TEST_F(JournalGroup, RetentionByBytesKeepsTheNewest) {

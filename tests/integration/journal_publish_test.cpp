@@ -206,6 +206,23 @@ TEST_F(JournalPublish, WaitsForAWriterInTheWayAndSaysSo) {
   EXPECT_EQ(ValuesOf("orders", "o-1"), std::vector<std::string>{"patient"});
 }
 
+// A caller's clock may stand still; whoever is in the way goes away in real time.
+TEST_F(JournalPublish, OpeningWaitsForAReaderInTheWayInRealTime) {
+  const SqliteHandle other(options().path);
+  other.Execute("BEGIN");
+  EXPECT_EQ(other.Number("SELECT count(*) FROM sqlite_schema"), 0);
+  std::jthread reader([&] {
+    SystemClock::Instance().SleepFor(milliseconds{100}, {});
+    other.Execute("COMMIT");
+  });
+  ManualClock standing;
+  const auto publisher = ValueOrThrow(OpenJournalPublisher(options(), standing));
+  Courier courier(*publisher);
+  courier.Send("orders", "o-1", "patient");
+  courier.CollectAll();
+  EXPECT_EQ(ValuesOf("orders", "o-1"), std::vector<std::string>{"patient"});
+}
+
 /// While it lives, files of this process cannot grow beyond `bytes`: what a full disk looks like.
 class FullDisk {
  public:

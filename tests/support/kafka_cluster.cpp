@@ -84,6 +84,31 @@ void Await(const std::string& what, Condition done) {
   }
 }
 
+/// Has an administrator's request answered; `send` gives it to librdkafka with the queue for the answer.
+template <class Send>
+Event Ask(const Client& client, const std::string& what, Send send) {
+  const Queue queue(rd_kafka_queue_new(client.get()));
+  send(queue.get());
+  Event event(rd_kafka_queue_poll(queue.get(), kAdminTimeoutMs));
+  if (event == nullptr || rd_kafka_event_error(event.get()) != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    Fail("could not " + what);
+  }
+  return event;
+}
+
+using AclBinding = std::unique_ptr<rd_kafka_AclBinding_t, kafka::Releaser<rd_kafka_AclBinding_destroy>>;
+
+/// The right of the tests' user to write to a topic, or the filter that finds it.
+template <class Make>
+rd_kafka_AclBinding_t* AclOf(Make make, const std::string& topic) {
+  std::array<char, 512> reason{};
+  rd_kafka_AclBinding_t* const acl =
+      make(RD_KAFKA_RESOURCE_TOPIC, topic.c_str(), RD_KAFKA_RESOURCE_PATTERN_LITERAL, "User:relay", "*",
+           RD_KAFKA_ACL_OPERATION_WRITE, RD_KAFKA_ACL_PERMISSION_TYPE_ALLOW, reason.data(), reason.size());
+  if (acl == nullptr) Fail(reason.data());
+  return acl;
+}
+
 int RunScript(const std::string& arguments) {
   const int status =
       std::system((SEALANE_TEST_SOURCE_DIR "/scripts/test_kafka " + arguments + " >/dev/null").c_str());
@@ -153,9 +178,12 @@ void CreateTopic(const std::string& url, const std::string& name, int partitions
   std::size_t count = 0;
   const rd_kafka_topic_result_t** results =
       rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(event.get()), &count);
-  if (count != 1 || rd_kafka_topic_result_error(results[0]) != RD_KAFKA_RESP_ERR_NO_ERROR) {
-    Fail(fmt::format("topic {}: {}", name, rd_kafka_event_error_string(event.get())));
-  }
+  if (count != 1) Fail(fmt::format("topic {}: {}", name, rd_kafka_event_error_string(event.get())));
+  // A broker under load may take longer than its answer, or than the client's patience, which then asks again:
+  // whether the topic is there shows below.
+  const rd_kafka_resp_err_t error = rd_kafka_topic_result_error(results[0]);
+  const bool slow = error == RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT || error == RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS;
+  if (error != RD_KAFKA_RESP_ERR_NO_ERROR && !slow) Fail(fmt::format("topic {}: {}", name, rd_kafka_err2str(error)));
   Await("leaders of " + name, [&] { return EveryPartitionHasALeader(*MetadataOf(client, name), partitions); });
 }
 
@@ -172,25 +200,33 @@ std::string FreshTopic(const std::string& url, int partitions, const std::map<st
 
 void AllowWrite(const std::string& url, const std::string& topic, bool allowed) {
   const Client client = Connect(RD_KAFKA_PRODUCER, url);
-  const Queue queue(rd_kafka_queue_new(client.get()));
-  std::array<char, 512> reason{};
-  rd_kafka_AclBinding_t* binding = nullptr;
-  if (allowed) {
-    binding = rd_kafka_AclBinding_new(RD_KAFKA_RESOURCE_TOPIC, topic.c_str(), RD_KAFKA_RESOURCE_PATTERN_LITERAL,
-                                      "User:relay", "*", RD_KAFKA_ACL_OPERATION_WRITE,
-                                      RD_KAFKA_ACL_PERMISSION_TYPE_ALLOW, reason.data(), reason.size());
-    rd_kafka_CreateAcls(client.get(), &binding, 1, nullptr, queue.get());
-  } else {
-    binding = rd_kafka_AclBindingFilter_new(RD_KAFKA_RESOURCE_TOPIC, topic.c_str(), RD_KAFKA_RESOURCE_PATTERN_LITERAL,
-                                            "User:relay", "*", RD_KAFKA_ACL_OPERATION_WRITE,
-                                            RD_KAFKA_ACL_PERMISSION_TYPE_ALLOW, reason.data(), reason.size());
-    rd_kafka_DeleteAcls(client.get(), &binding, 1, nullptr, queue.get());
-  }
-  const Event event(rd_kafka_queue_poll(queue.get(), kAdminTimeoutMs));
-  if (event == nullptr || rd_kafka_event_error(event.get()) != RD_KAFKA_RESP_ERR_NO_ERROR) {
-    Fail("the rights to " + topic + " could not be changed");
-  }
-  rd_kafka_AclBinding_destroy(binding);
+  const AclBinding filter(AclOf(rd_kafka_AclBindingFilter_new, topic));
+  const AclBinding right(AclOf(rd_kafka_AclBinding_new, topic));
+  rd_kafka_AclBinding_t* changed = allowed ? right.get() : filter.get();
+  Ask(client, "change the rights to " + topic, [&](rd_kafka_queue_t* queue) {
+    const auto change = allowed ? rd_kafka_CreateAcls : rd_kafka_DeleteAcls;
+    change(client.get(), &changed, 1, nullptr, queue);
+  });
+  // The controller has answered; the broker that is to apply it learns of it a moment later.
+  Await("rights to " + topic, [&] {
+    const Event event = Ask(client, "see the rights to " + topic, [&](rd_kafka_queue_t* queue) {
+      rd_kafka_DescribeAcls(client.get(), filter.get(), nullptr, queue);
+    });
+    std::size_t count = 0;
+    rd_kafka_DescribeAcls_result_acls(rd_kafka_event_DescribeAcls_result(event.get()), &count);
+    return (count > 0) == allowed;
+  });
+}
+
+void TrimPartition(const std::string& url, const std::string& topic, std::int32_t partition, std::int64_t before) {
+  const Client client = Connect(RD_KAFKA_PRODUCER, url);
+  rd_kafka_topic_partition_list_t* offsets = rd_kafka_topic_partition_list_new(1);
+  rd_kafka_topic_partition_list_add(offsets, topic.c_str(), partition)->offset = before;
+  rd_kafka_DeleteRecords_t* request = rd_kafka_DeleteRecords_new(offsets);
+  rd_kafka_topic_partition_list_destroy(offsets);
+  Ask(client, "remove records of " + topic,
+      [&](rd_kafka_queue_t* queue) { rd_kafka_DeleteRecords(client.get(), &request, 1, nullptr, queue); });
+  rd_kafka_DeleteRecords_destroy(request);
 }
 
 std::vector<KafkaRecord> ReadTopic(const std::string& url, const std::string& topic, std::size_t count,
@@ -235,6 +271,21 @@ std::size_t CountRecords(const std::string& url, const std::string& topic) {
     sum += static_cast<std::size_t>(high - low);
   }
   return sum;
+}
+
+std::map<std::int32_t, std::int64_t> CommittedOffsets(const std::string& url, const std::string& group,
+                                                      const std::string& topic, int partitions) {
+  const Client client = Connect(RD_KAFKA_CONSUMER, url, {{"group.id", group}});
+  rd_kafka_topic_partition_list_t* list = rd_kafka_topic_partition_list_new(partitions);
+  for (int p = 0; p < partitions; ++p) rd_kafka_topic_partition_list_add(list, topic.c_str(), p);
+  const auto error = rd_kafka_committed(client.get(), list, kAdminTimeoutMs);
+  std::map<std::int32_t, std::int64_t> offsets;
+  for (int i = 0; i < list->cnt; ++i) {
+    if (list->elems[i].offset >= 0) offsets[list->elems[i].partition] = list->elems[i].offset;
+  }
+  rd_kafka_topic_partition_list_destroy(list);
+  if (error != RD_KAFKA_RESP_ERR_NO_ERROR) Fail(rd_kafka_err2str(error));
+  return offsets;
 }
 
 PrivateKafka::PrivateKafka(int nodes) {

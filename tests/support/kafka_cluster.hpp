@@ -44,6 +44,8 @@ std::string FreshTopic(const std::string& url, int partitions = 3,
 std::string FreshTopicName();
 /// Lets the user `relay` write to the topic, or no longer.
 void AllowWrite(const std::string& url, const std::string& topic, bool allowed);
+/// Removes what is before this offset, as retention does.
+void TrimPartition(const std::string& url, const std::string& topic, std::int32_t partition, std::int64_t before);
 
 struct KafkaRecord {
   std::int32_t partition = 0;
@@ -60,6 +62,9 @@ std::vector<KafkaRecord> ReadTopic(const std::string& url, const std::string& to
                                    std::chrono::seconds limit = std::chrono::seconds{30});
 /// How many records the topic holds now.
 std::size_t CountRecords(const std::string& url, const std::string& topic);
+/// How far a group has committed each partition of the topic; those without a position are left out.
+std::map<std::int32_t, std::int64_t> CommittedOffsets(const std::string& url, const std::string& group,
+                                                      const std::string& topic, int partitions);
 
 /// A Kafka of one test's own, for tests that hurt it. Takes 8 s to start, 17 s with three nodes.
 class PrivateKafka {

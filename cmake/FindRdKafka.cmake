@@ -1,0 +1,20 @@
+# Finds librdkafka and makes RdKafka::rdkafka, the name that its own CMake package uses. Debian ships no such package, so
+# pkg-config is asked after it. Installed beside sealaneConfig.cmake, for projects that ask for the component kafka.
+find_package(RdKafka CONFIG QUIET)
+if(NOT RdKafka_FOUND)
+  find_package(PkgConfig QUIET)
+  if(PKG_CONFIG_FOUND)
+    pkg_check_modules(RdKafka_PC QUIET IMPORTED_TARGET rdkafka)
+  endif()
+  if(RdKafka_PC_FOUND AND NOT TARGET RdKafka::rdkafka)
+    add_library(RdKafka::rdkafka INTERFACE IMPORTED)
+    target_link_libraries(RdKafka::rdkafka INTERFACE PkgConfig::RdKafka_PC)
+  endif()
+  set(RdKafka_VERSION ${RdKafka_PC_VERSION})
+endif()
+
+if(TARGET RdKafka::rdkafka)
+  set(RdKafka_LIBRARY RdKafka::rdkafka)
+endif()
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(RdKafka REQUIRED_VARS RdKafka_LIBRARY VERSION_VAR RdKafka_VERSION)
