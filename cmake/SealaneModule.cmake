@@ -8,6 +8,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # GCC 12 sees an overlapping copy in every `"literal" + std::string` once it optimises (GCC bug 105651).
   target_compile_options(sealane_options INTERFACE -Wno-restrict)
 endif()
+# Errors and broken invariants name their source file: as `src/...`, wherever it was built.
+target_compile_options(sealane_options INTERFACE -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 target_compile_definitions(sealane_options INTERFACE _GLIBCXX_ASSERTIONS)
 target_link_options(sealane_options INTERFACE -Wl,-z,relro,-z,now)
 if(NOT SEALANE_SANITIZER)
@@ -21,11 +23,12 @@ else()
   target_compile_options(sealane_options INTERFACE -Wno-maybe-uninitialized)
 endif()
 
-# sealane_module(NAME [DEPS folder...] [LINKS library...])
+# sealane_module(NAME [DEPS folder...] [LINKS library...] [HEADERS library...])
 #   Makes sealane_NAME from every .cpp of the current folder. DEPS are other folders of src/ whose headers this
-#   one may include; LINKS are the third-party libraries that stay inside it.
+#   one may include; LINKS are the third-party libraries that stay inside it. HEADERS are those that consist of headers
+#   only: who links the installed library does not need them.
 function(sealane_module name)
-  cmake_parse_arguments(ARG "" "" "DEPS;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "DEPS;LINKS;HEADERS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   add_library(sealane_${name} STATIC ${sources})
   add_library(sealane::${name} ALIAS sealane_${name})
@@ -36,7 +39,10 @@ function(sealane_module name)
   foreach(dep IN LISTS ARG_DEPS)
     target_link_libraries(sealane_${name} PUBLIC sealane_${dep})
   endforeach()
-  target_link_libraries(sealane_${name} PRIVATE ${ARG_LINKS} sealane_options)
+  target_link_libraries(sealane_${name} PRIVATE ${ARG_LINKS})
+  foreach(library IN ITEMS ${ARG_HEADERS} sealane_options)
+    target_link_libraries(sealane_${name} PRIVATE $<BUILD_INTERFACE:${library}>)
+  endforeach()
 endfunction()
 
 # sealane_embed_sql(TARGET FOLDER)

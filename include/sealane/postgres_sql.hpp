@@ -32,11 +32,17 @@ Result<SqlCall> AdvanceVersionCall(const AggregateName& aggregate, std::int64_t 
 /// For both: `version_conflict` when the row holds null, which NextVersionCall() never does.
 Result<std::int64_t> ReadVersion(const AggregateName& aggregate, std::int64_t expected, const SqlRows& rows);
 
+Result<SqlCall> EnsureOnceCall(std::string_view scope, std::string_view key, std::string_view schema = "sealane");
+bool ReadEnsureOnce(const SqlRows& rows);
+
 Result<SqlCall> BeginOnceCall(const IdempotencyClaim& claim, std::string_view schema = "sealane");
 /// The body column comes as hex text.
 Result<IdempotencyOutcome> ReadBeginOnce(const SqlRows& rows);
 Result<SqlCall> CompleteOnceCall(const IdempotencyClaim& claim, const StoredResponse& response,
                                  std::string_view schema = "sealane");
+
+Result<SqlCall> EnqueueTaskCall(const NewTask& task, std::string_view schema = "sealane");
+Result<EnqueuedTask> ReadEnqueuedTask(const NewTask& task, const SqlRows& rows);
 
 /// The error for a statement that the server refused: SQLSTATE and message as the client library reports them.
 Error ErrorFromServer(std::string_view sql_state, std::string_view message);

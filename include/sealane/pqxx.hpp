@@ -62,6 +62,11 @@ class PqxxTransaction final : public Transaction {
     return ReadVersion(aggregate, expected, rows);
   }
 
+  Result<bool> EnsureOnce(std::string_view scope, std::string_view key) override {
+    SEALANE_ASSIGN_OR_RETURN(const SqlRows rows, Run(EnsureOnceCall(scope, key, schema_)));
+    return ReadEnsureOnce(rows);
+  }
+
   Result<IdempotencyOutcome> BeginOnce(const IdempotencyClaim& claim) override {
     SEALANE_ASSIGN_OR_RETURN(const SqlRows rows, Run(BeginOnceCall(claim, schema_)));
     return ReadBeginOnce(rows);
@@ -70,6 +75,11 @@ class PqxxTransaction final : public Transaction {
   Status CompleteOnce(const IdempotencyClaim& claim, const StoredResponse& response) override {
     SEALANE_RETURN_IF_ERROR(Run(CompleteOnceCall(claim, response, schema_)));
     return Ok();
+  }
+
+  Result<EnqueuedTask> EnqueueTask(const NewTask& task) override {
+    SEALANE_ASSIGN_OR_RETURN(const SqlRows rows, Run(EnqueueTaskCall(task, schema_)));
+    return ReadEnqueuedTask(task, rows);
   }
 
  private:

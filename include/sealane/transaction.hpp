@@ -11,6 +11,7 @@
 
 #include "sealane/envelope.hpp"
 #include "sealane/result.hpp"
+#include "sealane/task.hpp"
 
 // The handles of libpq and sqlite3, named so that an application can hand over its own. Their headers stay inside.
 struct pg_conn;
@@ -87,9 +88,19 @@ class Transaction {
   /// stands elsewhere. An aggregate never seen stands at 0.
   virtual Result<std::int64_t> AdvanceVersion(const AggregateName& aggregate, std::int64_t expected) = 0;
 
+  /// True when nobody has asked for (scope, key) before, in this transaction or a committed one. Waits for another
+  /// open one that has.
+  virtual Result<bool> EnsureOnce(std::string_view scope, std::string_view key) {
+    return Error(ErrorKind::kMisuse, "no_once",
+                 "this store keeps no keys: " + std::string(scope) + ", " + std::string(key));
+  }
+
   virtual Result<IdempotencyOutcome> BeginOnce(const IdempotencyClaim& claim) = 0;
   /// kMisuse when this key was not begun.
   virtual Status CompleteOnce(const IdempotencyClaim& claim, const StoredResponse& response) = 0;
+
+  /// Writes a task unless it is there already; kConflict (`task_conflict`) when it is there with another request.
+  virtual Result<EnqueuedTask> EnqueueTask(const NewTask& task) = 0;
 };
 
 /// A transaction as an application has it: an open PGconn, an open sqlite3, or any Transaction. Made implicitly, for

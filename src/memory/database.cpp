@@ -1,6 +1,7 @@
 #include "memory/database.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/lane.hpp"
 
@@ -50,25 +51,49 @@ TransactionNumber Database::StartTransaction() {
 }
 
 void Database::Commit(TransactionNumber transaction, Changes changes) {
-  const Timestamp now = clock_.Now();
+  CommitOn<InboxTables>(inbox_, transaction, std::move(changes), [](InboxTables&) { return Ok(); }).value();
+}
+
+Status Database::CommitWith(TransactionNumber transaction, Changes changes,
+                            const std::function<Status(InboxTables&)>& work) {
+  return CommitOn(inbox_, transaction, std::move(changes), work);
+}
+
+Status Database::CommitWith(TransactionNumber transaction, Changes changes,
+                            const std::function<Status(TaskTables&)>& work) {
+  return CommitOn(tasks_, transaction, std::move(changes), work);
+}
+
+template <class Tables>
+Status Database::CommitOn(Tables& tables, TransactionNumber transaction, Changes changes,
+                          const std::function<Status(Tables&)>& work) {
   {
     const std::lock_guard lock(mutex_);
-    for (Envelope& envelope : changes.events) {
-      StoredMessage message;
-      message.seq = ++log_.seq_high;
-      message.lane = LaneOf(LaneHash(envelope.key), log_.lanes);
-      message.appended_at = now;
-      message.payload_size = envelope.payload.size();
-      log_.seq_of.emplace(envelope.id, message.seq);
-      message.envelope = std::move(envelope);
-      log_.log.emplace(message.seq, std::move(message));
-    }
-    for (const auto& [fingerprint, id] : changes.unique) unique_[fingerprint] = {id, now};
-    for (const auto& [aggregate, version] : changes.versions) versions_[aggregate] = version;
-    for (auto& [key, request] : changes.requests) requests_[key] = std::move(request);
+    SEALANE_RETURN_IF_ERROR(work(tables));
+    Apply(std::move(changes));
     ReleaseLocks(transaction);
   }
   released_.notify_all();
+  return Ok();
+}
+
+void Database::Apply(Changes changes) {
+  const Timestamp now = clock_.Now();
+  for (Envelope& envelope : changes.events) {
+    StoredMessage message;
+    message.seq = ++log_.seq_high;
+    message.lane = LaneOf(LaneHash(envelope.key), log_.lanes);
+    message.appended_at = now;
+    message.payload_size = envelope.payload.size();
+    log_.seq_of.emplace(envelope.id, message.seq);
+    message.envelope = std::move(envelope);
+    log_.log.emplace(message.seq, std::move(message));
+  }
+  for (const auto& [fingerprint, id] : changes.unique) unique_[fingerprint] = {id, now};
+  for (const auto& [aggregate, version] : changes.versions) versions_[aggregate] = version;
+  for (auto& [key, request] : changes.requests) requests_[key] = std::move(request);
+  for (NewTask& task : changes.tasks) tasks_.Add(std::move(task), now);
+  once_.merge(changes.once);
 }
 
 void Database::Rollback(TransactionNumber transaction) {
@@ -119,10 +144,21 @@ std::int64_t Database::FindVersion(const AggregateKey& aggregate) const {
   return found == versions_.end() ? 0 : found->second;
 }
 
+bool Database::HasOnce(const OnceKey& key) const {
+  const std::lock_guard lock(mutex_);
+  return once_.contains(key);
+}
+
 std::optional<Request> Database::FindRequest(const RequestKey& key) const {
   const std::lock_guard lock(mutex_);
   const auto found = requests_.find(key);
   return found == requests_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<NewTask> Database::FindTask(const TaskName& name) const {
+  const std::lock_guard lock(mutex_);
+  const auto place = tasks_.place_of_name.find(name);
+  return place == tasks_.place_of_name.end() ? std::nullopt : std::optional(tasks_.tasks.at(place->second).task);
 }
 
 std::vector<StoredMessage> Database::List(const MessageFilter& filter) const {

@@ -3,23 +3,29 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "core/fingerprint.hpp"
+#include "memory/inbox_state.hpp"
 #include "memory/memory_store.hpp"
 #include "memory/outbox_log_state.hpp"
+#include "memory/task_state.hpp"
 
 namespace sealane::memory {
 
 using AggregateKey = std::tuple<std::string, std::string, std::string>;  // tenant, type, id
 using RequestKey = std::pair<std::string, std::string>;                  // tenant, key
+
+using OnceKey = std::pair<std::string, std::string>;  // scope, key
 
 /// A request that was begun and maybe answered.
 struct Request {
@@ -35,6 +41,8 @@ struct Changes {
   std::map<Fingerprint, EventId> unique;
   std::map<AggregateKey, std::int64_t> versions;
   std::map<RequestKey, Request> requests;
+  std::vector<NewTask> tasks;
+  std::set<OnceKey> once;
 };
 
 /// Names one open transaction.
@@ -50,6 +58,11 @@ class Database {
   TransactionNumber StartTransaction();
   /// Makes the changes visible, all at once, and ends the transaction.
   void Commit(TransactionNumber transaction, Changes changes);
+  /// The same together with what `work` does to the inboxes. When that refuses, it has changed nothing, and neither
+  /// does this.
+  Status CommitWith(TransactionNumber transaction, Changes changes, const std::function<Status(InboxTables&)>& work);
+  /// The same with what it does to the tasks.
+  Status CommitWith(TransactionNumber transaction, Changes changes, const std::function<Status(TaskTables&)>& work);
   void Rollback(TransactionNumber transaction);
 
   enum class LockAnswer { kTaken, kHadIt, kHeldByOther };
@@ -63,6 +76,9 @@ class Database {
   std::optional<EventId> FindUnique(const Fingerprint& fingerprint) const;
   std::int64_t FindVersion(const AggregateKey& aggregate) const;
   std::optional<Request> FindRequest(const RequestKey& key) const;
+  /// The task of that name, as it was enqueued.
+  std::optional<NewTask> FindTask(const TaskName& name) const;
+  bool HasOnce(const OnceKey& key) const;
 
   std::vector<StoredMessage> List(const MessageFilter& filter) const;
   std::optional<StoredMessage> Find(const EventId& id) const;
@@ -76,12 +92,40 @@ class Database {
     const std::lock_guard lock(mutex_);
     return work(log_);
   }
+  /// The same on the inboxes.
+  template <class Work>
+  auto WithInbox(const Work& work) {
+    const std::lock_guard lock(mutex_);
+    return work(inbox_);
+  }
+  /// The same on the tasks.
+  template <class Work>
+  auto WithTasks(const Work& work) {
+    const std::lock_guard lock(mutex_);
+    return work(tasks_);
+  }
+  /// The same on both, because what operators do to inboxes is written to the audit trail next to the log.
+  template <class Work>
+  auto WithLogAndInbox(const Work& work) {
+    const std::lock_guard lock(mutex_);
+    return work(log_, inbox_);
+  }
+  template <class Work>
+  auto WithLogAndTasks(const Work& work) {
+    const std::lock_guard lock(mutex_);
+    return work(log_, tasks_);
+  }
 
  private:
   struct UniqueRecord {
     EventId event_id;
     Timestamp created_at{};
   };
+  template <class Tables>
+  Status CommitOn(Tables& tables, TransactionNumber transaction, Changes changes,
+                  const std::function<Status(Tables&)>& work);
+  /// With mutex_ held.
+  void Apply(Changes changes);
   void ReleaseLocks(TransactionNumber transaction);
   /// The message with its status on every route.
   StoredMessage Show(const StoredMessage& message) const;
@@ -95,9 +139,12 @@ class Database {
   TransactionNumber last_transaction_ = 0;
   std::map<std::string, TransactionNumber> locks_;
   LogState log_;
+  InboxTables inbox_;
+  TaskTables tasks_;
   std::map<Fingerprint, UniqueRecord> unique_;
   std::map<AggregateKey, std::int64_t> versions_;
   std::map<RequestKey, Request> requests_;
+  std::set<OnceKey> once_;
 };
 
 }  // namespace sealane::memory

@@ -7,6 +7,8 @@
 
 #include "memory/outbox_log_faults.hpp"
 #include "ops/dead_letters.hpp"
+#include "ops/inbox_desk.hpp"
+#include "ops/task_desk.hpp"
 #include "outbox/migration.hpp"
 #include "outbox/outbox_log.hpp"
 #include "outbox/outbox_store.hpp"
@@ -34,5 +36,8 @@ std::unique_ptr<OutboxLog> MakeOutboxLog(std::shared_ptr<Database> database, con
                                          std::string owner, Clock& clock,
                                          std::shared_ptr<LogFaults> faults = nullptr);
 Result<std::unique_ptr<DeadLetters>> OpenDeadLetters(std::shared_ptr<Database> database);
+/// Times run by the clock of the database.
+Result<std::unique_ptr<InboxDesk>> OpenInboxDesk(std::shared_ptr<Database> database);
+Result<std::unique_ptr<TaskDesk>> OpenTaskDesk(std::shared_ptr<Database> database);
 
 }  // namespace sealane::memory

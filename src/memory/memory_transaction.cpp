@@ -57,6 +57,23 @@ Status MemoryTransaction::Commit() {
   return Ok();
 }
 
+Status MemoryTransaction::CommitWith(const std::function<Status(InboxTables&)>& work) {
+  return CommitOn(work);
+}
+
+Status MemoryTransaction::CommitWith(const std::function<Status(TaskTables&)>& work) {
+  return CommitOn(work);
+}
+
+template <class Tables>
+Status MemoryTransaction::CommitOn(const std::function<Status(Tables&)>& work) {
+  SEALANE_RETURN_IF_ERROR(RequireOpen());
+  Status committed = database_->CommitWith(number_, std::move(changes_), work);
+  if (!committed) database_->Rollback(number_);
+  token_.reset();
+  return committed;
+}
+
 Status MemoryTransaction::Rollback() {
   SEALANE_RETURN_IF_ERROR(RequireOpen());
   database_->Rollback(number_);
@@ -150,6 +167,17 @@ std::optional<Request> MemoryTransaction::SeenRequest(const RequestKey& key) con
   return changed != changes_.requests.end() ? std::optional(changed->second) : database_->FindRequest(key);
 }
 
+Result<bool> MemoryTransaction::EnsureOnce(std::string_view scope, std::string_view key) {
+  SEALANE_RETURN_IF_ERROR(RequireOpen());
+  OnceKey once(scope, key);
+  // A key that is gone for good needs no lock.
+  if (database_->HasOnce(once)) return false;
+  SEALANE_RETURN_IF_ERROR(database_->Lock(number_, LockName('o', {scope, key})));
+  if (changes_.once.contains(once) || database_->HasOnce(once)) return false;
+  changes_.once.insert(std::move(once));
+  return true;
+}
+
 Result<IdempotencyOutcome> MemoryTransaction::BeginOnce(const IdempotencyClaim& claim) {
   SEALANE_RETURN_IF_ERROR(RequireOpen());
   const std::string lock = LockName('q', {claim.tenant, claim.key});
@@ -181,6 +209,27 @@ Status MemoryTransaction::CompleteOnce(const IdempotencyClaim& claim, const Stor
   seen->response = response;
   changes_.requests[key] = std::move(*seen);
   return Ok();
+}
+
+std::optional<NewTask> MemoryTransaction::SeenTask(const TaskName& name) const {
+  for (const NewTask& task : changes_.tasks) {
+    if (NameOf(task.task) == name) return task;
+  }
+  return database_->FindTask(name);
+}
+
+Result<EnqueuedTask> MemoryTransaction::EnqueueTask(const NewTask& task) {
+  SEALANE_RETURN_IF_ERROR(RequireOpen());
+  const Task& wish = task.task;
+  SEALANE_RETURN_IF_ERROR(
+      database_->Lock(number_, LockName('t', {wish.tenant, wish.target, wish.operation, wish.idempotency_key})));
+  const auto earlier = SeenTask(NameOf(wish));
+  if (!earlier) {
+    changes_.tasks.push_back(task);
+    return EnqueuedTask{task.id, false};
+  }
+  if (earlier->request_hash != task.request_hash) return TaskConflict(wish, earlier->id);
+  return EnqueuedTask{earlier->id, true};
 }
 
 }  // namespace sealane::memory

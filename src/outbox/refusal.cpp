@@ -36,4 +36,13 @@ Error RequestNotBegun(const IdempotencyClaim& claim) {
   return Error(ErrorKind::kMisuse, "not_begun", EscapeForTerminal(message)).WithField("key");
 }
 
+Error TaskConflict(const Task& task, const EventId& earlier) {
+  const std::string message =
+      fmt::format("{} at {} with idempotency key \"{}\" of tenant \"{}\" is task {} already, with another request",
+                  task.operation, task.target, task.idempotency_key, task.tenant, earlier.ToString());
+  return Error(ErrorKind::kConflict, "task_conflict", EscapeForTerminal(message))
+      .WithField("idempotency_key")
+      .WithHint("choose the key so that another wish has another key, for example with what it is about in it");
+}
+
 }  // namespace sealane

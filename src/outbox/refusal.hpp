@@ -14,5 +14,7 @@ Error DuplicateVersion(const Envelope& envelope);
 /// `current` where the store knows it.
 Error VersionConflict(const AggregateName& aggregate, std::int64_t expected, std::optional<std::int64_t> current);
 Error RequestNotBegun(const IdempotencyClaim& claim);
+/// The task's name was used for another request, in the task `earlier`.
+Error TaskConflict(const Task& task, const EventId& earlier);
 
 }  // namespace sealane

@@ -11,45 +11,20 @@
 #include "base/time_text.hpp"
 #include "core/headers_json.hpp"
 #include "core/lane.hpp"
+#include "postgres/binary_format.hpp"
 
 namespace sealane::postgres {
 namespace {
 
-// Type OIDs are fixed in PostgreSQL's catalogue.
-constexpr Oid kInt4 = 23;
-constexpr Oid kInt8 = 20;
-constexpr Oid kText = 25;
-constexpr Oid kJson = 114;
-constexpr Oid kBytea = 17;
-constexpr Oid kUuid = 2950;
-constexpr Oid kTimestamptz = 1184;
 constexpr std::size_t kFields = 23;
 constexpr std::size_t kParameters = kFields + 3;  // with the three arrays for uniqueness
 constexpr std::array<Oid, kFields> kTypes = {kUuid, kInt4, kText, kText,        kText,        kText,  kText, kInt4,
                                              kText, kText, kInt8, kText,        kText,        kText,  kText, kText,
                                              kText, kText, kJson, kTimestamptz, kTimestamptz, kBytea, kBytea};
-constexpr Oid kUuids = 2951;
-constexpr Oid kInt4s = 1007;
-constexpr Oid kInt8s = 1016;
-constexpr Oid kTexts = 1009;
-constexpr Oid kJsons = 199;
-constexpr Oid kByteas = 1001;
-constexpr Oid kTimestamptzs = 1185;
 constexpr std::array<Oid, kParameters> kArrayTypes = {
     kUuids, kInt4s,        kTexts,        kTexts,  kTexts,  kTexts, kTexts, kInt4s, kTexts,
     kTexts, kInt8s,        kTexts,        kTexts,  kTexts,  kTexts, kTexts, kTexts, kTexts,
     kJsons, kTimestamptzs, kTimestamptzs, kByteas, kByteas, kInt4s, kTexts, kUuids};
-/// Microseconds between 1970 and PostgreSQL's epoch, 2000.
-constexpr std::int64_t kEpochShift = 946'684'800'000'000;
-
-template <class Integer>
-std::string BigEndian(Integer value) {
-  std::string bytes(sizeof value, '\0');
-  for (std::size_t i = 0; i < sizeof value; ++i) {
-    bytes[sizeof value - 1 - i] = static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * i) & 0xffU);
-  }
-  return bytes;
-}
 
 /// Adds one column to a binary call.
 class BinaryColumns {
@@ -65,7 +40,7 @@ class BinaryColumns {
   }
   void Int4(std::int32_t value) { array_->Add(BigEndian(value)); }
   void Int8(std::int64_t value) { array_->Add(BigEndian(value)); }
-  void Time(Timestamp value) { array_->Add(BigEndian(value.time_since_epoch().count() - kEpochShift)); }
+  void Time(Timestamp value) { array_->Add(BinaryTime(value)); }
   void Finish() {
     call_.nulls.push_back(array_->only_nulls());
     call_.buffers.push_back(array_->only_nulls() ? std::string() : array_->bytes());
@@ -91,7 +66,7 @@ class BinaryScalars {
   }
   void Int4(std::int32_t value) { Put(BigEndian(value), false); }
   void Int8(std::int64_t value) { Put(BigEndian(value), false); }
-  void Time(Timestamp value) { Put(BigEndian(value.time_since_epoch().count() - kEpochShift), false); }
+  void Time(Timestamp value) { Put(BinaryTime(value), false); }
   void Finish() {}
 
  private:

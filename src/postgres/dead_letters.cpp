@@ -7,31 +7,15 @@
 
 #include "base/text.hpp"
 #include "ops/operator_action.hpp"
+#include "postgres/conditions.hpp"
 #include "postgres/connection.hpp"
 #include "postgres/postgres_migrator.hpp"
 #include "postgres/postgres_store.hpp"
+#include "postgres/row_text.hpp"
+#include "postgres/short_transaction.hpp"
 
 namespace sealane::postgres {
 namespace {
-
-/// Conditions on parked p. Values are bound, never part of the text.
-struct Conditions {
-  std::string sql = "true";
-  std::vector<TextParameter> parameters = {};
-
-  void Add(std::string_view column, std::string value) {
-    parameters.emplace_back(std::move(value));
-    sql += fmt::format(" AND {} = ${}", column, parameters.size());
-  }
-  void AddIf(std::string_view column, const std::optional<std::string>& value) {
-    if (value) Add(column, *value);
-  }
-  /// Binds a value and returns how the statement names it.
-  std::string Bind(std::string value) {
-    parameters.emplace_back(std::move(value));
-    return fmt::format("${}", parameters.size());
-  }
-};
 
 Conditions ConditionsOf(const DeadLetterFilter& filter) {
   Conditions conditions;
@@ -67,23 +51,6 @@ constexpr Change kDiscard{"dead.discard", "p.state <> 'DISCARDED'", "state = 'DI
 constexpr Change kSkip{"dead.skip", "p.state = 'DEAD' AND NOT p.skipped", "skipped = true"};
 
 constexpr std::string_view kLongestWaitingFirst = "p.first_failed_at NULLS LAST, p.seq, p.route";
-
-std::string Micros(std::string_view column) {
-  return fmt::format("(extract(epoch FROM {}) * 1000000)::int8", column);
-}
-
-std::string Text(const PgResult& result, int row, int column) {
-  return std::string(TextAt(result, row, column));
-}
-
-std::optional<Timestamp> OptionalTime(const PgResult& result, int row, int column) {
-  if (IsNull(result, row, column)) return std::nullopt;
-  return TimeAt(result, row, column);
-}
-
-bool IsTrue(const PgResult& result, int row, int column) {
-  return TextAt(result, row, column) == "t";
-}
 
 enum LetterColumn {
   kRoute,
@@ -135,37 +102,6 @@ Result<DeadLetter> ReadLetter(const PgResult& result, int row) {
   letter.followers = IntAt(result, row, kFollowers);
   return letter;
 }
-
-/// A short transaction of our own. Destroying it unfinished rolls back.
-class ShortTransaction {
- public:
-  explicit ShortTransaction(PGconn* connection) : connection_(connection) {}
-  ~ShortTransaction() {
-    // A rollback that fails has nothing left to roll back.
-    if (open_) static_cast<void>(Execute(connection_, "ROLLBACK"));
-  }
-  ShortTransaction(const ShortTransaction&) = delete;
-  ShortTransaction& operator=(const ShortTransaction&) = delete;
-
-  Status Begin() {
-    SEALANE_RETURN_IF_ERROR(Execute(connection_, "BEGIN"));
-    open_ = true;
-    return Ok();
-  }
-  Status Commit() {
-    open_ = false;
-    const auto committed = Execute(connection_, "COMMIT");
-    if (committed) return Ok();
-    if (PQstatus(connection_) != CONNECTION_BAD) return committed.error();
-    return Error(ErrorKind::kInDoubt, "commit_in_doubt",
-                 "the connection broke during the commit: it may or may not have happened")
-        .WithHint("look at the audit trail before doing it again");
-  }
-
- private:
-  PGconn* connection_;
-  bool open_ = false;
-};
 
 class PostgresDeadLetters final : public DeadLetters {
  public:
@@ -258,10 +194,7 @@ Result<std::int64_t> PostgresDeadLetters::Apply(const Change& change, Conditions
       reason, on);
   const auto changed = Execute(connection_.get(), sql, conditions.parameters);
   if (changed) return IntAt(*changed, 0, 0);
-  if (PQstatus(connection_.get()) != CONNECTION_BAD) return changed.error();
-  return Error(ErrorKind::kInDoubt, "commit_in_doubt",
-               "the connection broke during the change: it may or may not have happened")
-      .WithHint("look at the audit trail before doing it again");
+  return ChangeFailed(connection_.get(), changed.error());
 }
 
 Status PostgresDeadLetters::LockRoute(const std::string& route) {

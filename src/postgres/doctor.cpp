@@ -18,13 +18,26 @@ Status ReadServer(PGconn* connection, Clock& clock, DoctorFacts& facts) {
   SEALANE_ASSIGN_OR_RETURN(
       const PgResult row,
       Execute(connection,
-              "select current_setting('server_version'), current_user::text, pg_is_in_recovery()::int, "
-              "(current_setting('fsync') = 'on')::int, (extract(epoch from clock_timestamp()) * 1000000)::bigint"));
+              "select split_part(current_setting('server_version'), ' ', 1), current_user::text, "
+              "pg_is_in_recovery()::int, "
+              "(current_setting('fsync') = 'on')::int, (extract(epoch from clock_timestamp()) * 1000000)::bigint, "
+              "current_setting('server_version_num')::int, (current_setting('synchronous_commit') <> 'off')::int, "
+              "(current_setting('autovacuum') = 'on')::int, "
+              "(select setting::bigint from pg_settings where name = 'idle_in_transaction_session_timeout'), "
+              // Not by their type, which a user sees of the own sessions only.
+              "(select count(*) from pg_stat_activity where datid is not null), "
+              "current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"));
   const Timestamp after = clock.Now();
   facts.server_version = TextAt(row, 0, 0);
   facts.user = TextAt(row, 0, 1);
   facts.in_recovery = IntAt(row, 0, 2) == 1;
   facts.fsync = IntAt(row, 0, 3) == 1;
+  facts.server_number = static_cast<std::int32_t>(IntAt(row, 0, 5));
+  facts.synchronous_commit = IntAt(row, 0, 6) == 1;
+  facts.autovacuum = IntAt(row, 0, 7) == 1;
+  facts.idle_timeout = milliseconds{IntAt(row, 0, 8)};
+  facts.connections = static_cast<std::int32_t>(IntAt(row, 0, 9));
+  facts.connections_max = static_cast<std::int32_t>(IntAt(row, 0, 10));
   // The server looked at its clock somewhere between the two looks at ours.
   const Timestamp theirs{microseconds{IntAt(row, 0, 4)}};
   if (theirs < before) facts.clock_difference = std::chrono::duration_cast<milliseconds>(theirs - before);
@@ -89,6 +102,31 @@ Status ReadRights(PGconn* connection, const std::string& schema, DoctorFacts& fa
   return Ok();
 }
 
+Status ReadUser(PGconn* connection, const std::string& schema, DoctorFacts& facts) {
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult row,
+      Execute(connection,
+              fmt::format("select rolsuper::int, pg_has_role(current_user, c.relowner, 'member')::int "
+                          "from pg_roles, pg_class c where rolname = current_user and c.oid = '{}.outbox'::regclass",
+                          schema)));
+  facts.is_superuser = IntAt(row, 0, 0) == 1;
+  facts.owns_tables = IntAt(row, 0, 1) == 1;
+  return Ok();
+}
+
+// Only a user who may relay sees who else does.
+Status ReadRelays(PGconn* connection, const std::string& schema, DoctorFacts& facts) {
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult row,
+      Execute(connection,
+              fmt::format("select exists (select seq from {0}.outbox)::int, (select count(distinct owner) "
+                          "from {0}.relay_member where expires_at > clock_timestamp())",
+                          schema)));
+  facts.has_events = IntAt(row, 0, 0) == 1;
+  facts.live_relays = static_cast<std::int32_t>(IntAt(row, 0, 1));
+  return Ok();
+}
+
 Status ReadTransactions(PGconn* connection, seconds limit, DoctorFacts& facts) {
   const std::array<TextParameter, 1> parameters = {fmt::format("{}", limit.count())};
   SEALANE_ASSIGN_OR_RETURN(
@@ -124,7 +162,9 @@ Result<DoctorFacts> Examine(const Options& options, seconds long_transaction, Cl
   facts.schema = options.schema;
   SEALANE_RETURN_IF_ERROR(ReadServer(connection.get(), clock, facts));
   SEALANE_RETURN_IF_ERROR(ReadLog(connection.get(), schema, facts));
+  SEALANE_RETURN_IF_ERROR(ReadUser(connection.get(), schema, facts));
   SEALANE_RETURN_IF_ERROR(ReadRights(connection.get(), schema, facts));
+  if (facts.missing_rights.empty()) SEALANE_RETURN_IF_ERROR(ReadRelays(connection.get(), schema, facts));
   SEALANE_RETURN_IF_ERROR(ReadTransactions(connection.get(), long_transaction, facts));
   return facts;
 }

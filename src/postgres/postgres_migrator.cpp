@@ -13,6 +13,9 @@
 namespace sealane::postgres {
 namespace {
 
+/// The migration that brought the inbox.
+constexpr int kInboxSince = 3;
+
 Status RunScript(PGconn* connection, const std::string& script) {
   // PQexec takes several statements at once and PQexecParams does not. The script holds no values from outside.
   const PgResult result(PQexec(connection, script.c_str()));
@@ -116,6 +119,9 @@ Result<std::vector<AppliedMigration>> PostgresMigrator::ApplyPending() {
   // Also when nothing is pending, so that a scheduled `migrate up` keeps partitions ready.
   SEALANE_RETURN_IF_ERROR(Execute(connection, fmt::format("SELECT {}.ensure_partitions()", schema_)));
   SEALANE_ASSIGN_OR_RETURN(SchemaState after, Examine());
+  if (after.installed >= kInboxSince) {
+    SEALANE_RETURN_IF_ERROR(Execute(connection, fmt::format("SELECT {}.inbox_ensure_partitions()", schema_)));
+  }
   std::erase_if(after.applied, [&](const AppliedMigration& m) { return m.number <= state.installed; });
   return std::move(after.applied);
 }
@@ -123,7 +129,7 @@ Result<std::vector<AppliedMigration>> PostgresMigrator::ApplyPending() {
 std::string PostgresMigrator::Render(const Migration& migration) const {
   std::string script = ReplaceAll(std::string(migration.script), "{schema}", schema_);
   script = ReplaceAll(std::move(script), "{lanes}", std::to_string(kLanes));
-  for (const std::string_view role : {"writer", "relay", "operator"}) {
+  for (const std::string_view role : {"writer", "relay", "operator", "consumer", "dispatcher"}) {
     script =
         ReplaceAll(std::move(script), fmt::format("{{{}}}", role), fmt::format("\"{}_{}\"", options_.schema, role));
   }

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "base/hex.hpp"
+#include "base/time_text.hpp"
+#include "core/headers_json.hpp"
 #include "outbox/refusal.hpp"
 #include "postgres/append_call.hpp"
 #include "postgres/connection.hpp"
@@ -25,6 +27,11 @@ std::int64_t ToInt(const std::optional<std::string>& text) {
 
 std::string HexParameter(std::string_view bytes) {
   return "\\x" + ToHex({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+}
+
+/// Null for "not given".
+std::optional<std::string> OptionalParameter(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(text);
 }
 
 }  // namespace
@@ -66,6 +73,16 @@ Result<std::int64_t> ReadVersion(const AggregateName& aggregate, std::int64_t ex
   return ToInt(rows.front().at(0));
 }
 
+Result<SqlCall> EnsureOnceCall(std::string_view scope, std::string_view key, std::string_view schema) {
+  SEALANE_ASSIGN_OR_RETURN(const std::string quoted, postgres::QuoteSchema(schema));
+  return SqlCall{fmt::format("SELECT {}.ensure_once($1, $2)::int4", quoted), {std::string(scope), std::string(key)}};
+}
+
+bool ReadEnsureOnce(const SqlRows& rows) {
+  SEALANE_ASSERT(rows.size() == 1, "the server says whether the key was new");
+  return ToInt(rows.front().at(0)) != 0;
+}
+
 Result<SqlCall> BeginOnceCall(const IdempotencyClaim& claim, std::string_view schema) {
   SEALANE_ASSIGN_OR_RETURN(const std::string quoted, postgres::QuoteSchema(schema));
   return SqlCall{fmt::format("SELECT state, status, encode(body, 'hex') FROM {}.idempotency_begin($1, $2, $3, "
@@ -93,6 +110,31 @@ Result<SqlCall> CompleteOnceCall(const IdempotencyClaim& claim, const StoredResp
   return SqlCall{
       fmt::format("SELECT {}.idempotency_complete($1, $2, $3, $4::int4, $5::bytea)", quoted),
       {claim.tenant, claim.key, claim.request_hash, std::to_string(response.status), HexParameter(response.body)}};
+}
+
+Result<SqlCall> EnqueueTaskCall(const NewTask& task, std::string_view schema) {
+  SEALANE_ASSIGN_OR_RETURN(const std::string quoted, postgres::QuoteSchema(schema));
+  const Task& wish = task.task;
+  return SqlCall{
+      fmt::format(
+          "SELECT task_id, outcome FROM {}.task_enqueue($1::uuid, $2, $3, $4, $5, $6::bytea, $7, $8, $9::json, "
+          "$10, $11::timestamptz, $12, $13, $14, $15, $16)",
+          quoted),
+      {task.id.ToString(), wish.tenant, wish.target, wish.operation, wish.idempotency_key, HexParameter(wish.request),
+       task.request_hash, wish.content_type, HeadersToJson(wish.headers), OptionalParameter(wish.order_key),
+       wish.not_before ? std::optional(ToRfc3339(*wish.not_before)) : std::nullopt,
+       OptionalParameter(wish.correlation_id), OptionalParameter(wish.causation_id),
+       OptionalParameter(wish.traceparent), OptionalParameter(wish.result_topic),
+       OptionalParameter(wish.result_key)}};
+}
+
+Result<EnqueuedTask> ReadEnqueuedTask(const NewTask& task, const SqlRows& rows) {
+  SEALANE_ASSERT(rows.size() == 1, "the server says what became of the task");
+  const auto id = EventId::Parse(rows.front().at(0).value_or(""));
+  SEALANE_ASSERT(id.has_value(), "a task has an id");
+  const std::string outcome = rows.front().at(1).value_or("");
+  if (outcome == "other") return TaskConflict(task.task, *id);
+  return EnqueuedTask{*id, outcome == "there"};
 }
 
 Error ErrorFromServer(std::string_view sql_state, std::string_view message) {

@@ -26,10 +26,14 @@ class PostgresOwnedTransaction final : public OwnedTransaction {
   Result<std::int64_t> AdvanceVersion(const AggregateName& aggregate, std::int64_t expected) override {
     return inner_.AdvanceVersion(aggregate, expected);
   }
+  Result<bool> EnsureOnce(std::string_view scope, std::string_view key) override {
+    return inner_.EnsureOnce(scope, key);
+  }
   Result<IdempotencyOutcome> BeginOnce(const IdempotencyClaim& claim) override { return inner_.BeginOnce(claim); }
   Status CompleteOnce(const IdempotencyClaim& claim, const StoredResponse& response) override {
     return inner_.CompleteOnce(claim, response);
   }
+  Result<EnqueuedTask> EnqueueTask(const NewTask& task) override { return inner_.EnqueueTask(task); }
 
   Status Commit() override {
     finished_ = true;

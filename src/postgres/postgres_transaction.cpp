@@ -123,6 +123,13 @@ Result<std::int64_t> PostgresTransaction::AdvanceVersion(const AggregateName& ag
   return ReadVersion(aggregate, expected, rows);
 }
 
+Result<bool> PostgresTransaction::EnsureOnce(std::string_view scope, std::string_view key) {
+  SEALANE_RETURN_IF_ERROR(RequireTransaction());
+  SEALANE_ASSIGN_OR_RETURN(const SqlCall call, EnsureOnceCall(scope, key, schema_));
+  SEALANE_ASSIGN_OR_RETURN(const SqlRows rows, Run(connection_, call));
+  return ReadEnsureOnce(rows);
+}
+
 Result<IdempotencyOutcome> PostgresTransaction::BeginOnce(const IdempotencyClaim& claim) {
   SEALANE_RETURN_IF_ERROR(RequireTransaction());
   SEALANE_ASSIGN_OR_RETURN(const SqlCall call, BeginOnceCall(claim, schema_));
@@ -135,6 +142,13 @@ Status PostgresTransaction::CompleteOnce(const IdempotencyClaim& claim, const St
   SEALANE_ASSIGN_OR_RETURN(const SqlCall call, CompleteOnceCall(claim, response, schema_));
   SEALANE_RETURN_IF_ERROR(Run(connection_, call));
   return Ok();
+}
+
+Result<EnqueuedTask> PostgresTransaction::EnqueueTask(const NewTask& task) {
+  SEALANE_RETURN_IF_ERROR(RequireTransaction());
+  SEALANE_ASSIGN_OR_RETURN(const SqlCall call, EnqueueTaskCall(task, schema_));
+  SEALANE_ASSIGN_OR_RETURN(const SqlRows rows, Run(connection_, call));
+  return ReadEnqueuedTask(task, rows);
 }
 
 }  // namespace postgres

@@ -28,7 +28,8 @@ constexpr std::array kRows = {
     Row{"42P01", ErrorKind::kMisconfigured, "schema_missing", "create the tables with: sealane migrate up"},
     Row{"42883", ErrorKind::kMisconfigured, "schema_missing", "create the functions with: sealane migrate up"},
     Row{"42501", ErrorKind::kMisconfigured, "not_permitted",
-        "grant the role for this work to the user: <schema>_writer, <schema>_relay or <schema>_operator"},
+        "grant the role for this work to the user: <schema>_writer, <schema>_relay, <schema>_consumer, "
+        "<schema>_dispatcher or <schema>_operator"},
     Row{"40001", ErrorKind::kConflict, "serialization_failure", "roll back and run the transaction again"},
     Row{"40P01", ErrorKind::kConflict, "deadlock", "roll back and run the transaction again"},
     Row{"55P03", ErrorKind::kConflict, "lock_timeout", "roll back and run the transaction again"},
@@ -80,7 +81,11 @@ Error ErrorFromSqlState(const Diagnosis& diagnosis) {
   const std::string native = fmt::format("SQLSTATE {}", diagnosis.state);
   if (diagnosis.constraint.starts_with(kOurConstraints)) {
     const auto code = std::string(diagnosis.constraint.substr(kOurConstraints.size()));
-    const ErrorKind kind = code == "not_begun" ? ErrorKind::kMisuse : ErrorKind::kRejected;
+    const ErrorKind kind = code == "not_begun"          ? ErrorKind::kMisuse
+                           : code == "partition_fenced" ? ErrorKind::kFenced
+                           : code == "task_fenced"      ? ErrorKind::kFenced
+                           : code == "task_conflict"    ? ErrorKind::kConflict
+                                                        : ErrorKind::kRejected;
     auto error = Error(kind, code, message)
                      .WithNative(native)
                      .WithField(std::string(diagnosis.column))

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ops/operator_action.hpp"
+#include "sqlite/conditions.hpp"
 #include "sqlite/migrated_connection.hpp"
 #include "sqlite/sqlite_store.hpp"
 #include "sqlite/statement.hpp"
@@ -12,28 +13,6 @@
 
 namespace sealane::sqlite {
 namespace {
-
-/// Conditions on sealane_parked p. Values are bound, never part of the text.
-class Conditions {
- public:
-  void Add(std::string_view condition, std::string value) {
-    AddFixed(condition);
-    values_.push_back(std::move(value));
-  }
-  void AddIf(std::string_view condition, const std::optional<std::string>& value) {
-    if (value) Add(condition, *value);
-  }
-  void AddFixed(std::string_view condition) { sql_ += fmt::format(" AND {}", condition); }
-
-  const std::string& sql() const { return sql_; }
-  void BindTo(Statement& statement) const {
-    for (const std::string& value : values_) statement.Bind(value);
-  }
-
- private:
-  std::string sql_;
-  std::vector<std::string> values_;
-};
 
 Conditions ConditionsOf(const DeadLetterFilter& filter) {
   Conditions conditions;

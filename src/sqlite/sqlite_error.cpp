@@ -64,6 +64,7 @@ constexpr std::array kRefusals = {
     Refusal{"sealane: duplicate aggregate version", "duplicate_version", "aggregate_version"},
     Refusal{"sealane: outbox rows are immutable", "immutable", ""},
     Refusal{"sealane: headers", "invalid_headers", "headers"},
+    Refusal{"sealane: task conflict", "task_conflict", "idempotency_key"},
 };
 
 constexpr std::string_view kCheckFailed = "CHECK constraint failed: sealane_";
@@ -76,7 +77,8 @@ std::optional<Error> OurRefusal(std::string_view message, const std::string& tex
   const auto* const refusal =
       std::ranges::find_if(kRefusals, [&](const Refusal& r) { return message.starts_with(r.text); });
   if (refusal == kRefusals.end()) return std::nullopt;
-  return Error(ErrorKind::kRejected, std::string(refusal->name), text).WithField(std::string(refusal->field));
+  const ErrorKind kind = refusal->name == "task_conflict" ? ErrorKind::kConflict : ErrorKind::kRejected;
+  return Error(kind, std::string(refusal->name), text).WithField(std::string(refusal->field));
 }
 
 bool IsMissingTable(int code, std::string_view message) {

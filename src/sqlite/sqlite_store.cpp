@@ -43,6 +43,10 @@ class OwnedSqliteTransaction final : public OwnedTransaction {
     SEALANE_RETURN_IF_ERROR(RequireOpen());
     return inner_.AdvanceVersion(aggregate, expected);
   }
+  Result<bool> EnsureOnce(std::string_view scope, std::string_view key) override {
+    SEALANE_RETURN_IF_ERROR(RequireOpen());
+    return inner_.EnsureOnce(scope, key);
+  }
   Result<IdempotencyOutcome> BeginOnce(const IdempotencyClaim& claim) override {
     SEALANE_RETURN_IF_ERROR(RequireOpen());
     return inner_.BeginOnce(claim);
@@ -50,6 +54,10 @@ class OwnedSqliteTransaction final : public OwnedTransaction {
   Status CompleteOnce(const IdempotencyClaim& claim, const StoredResponse& response) override {
     SEALANE_RETURN_IF_ERROR(RequireOpen());
     return inner_.CompleteOnce(claim, response);
+  }
+  Result<EnqueuedTask> EnqueueTask(const NewTask& task) override {
+    SEALANE_RETURN_IF_ERROR(RequireOpen());
+    return inner_.EnqueueTask(task);
   }
 
   Status Commit() override {

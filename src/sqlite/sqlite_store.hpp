@@ -4,10 +4,14 @@
 #include <memory>
 #include <string>
 
+#include "inbox/inbox_store.hpp"
 #include "ops/dead_letters.hpp"
+#include "ops/inbox_desk.hpp"
+#include "ops/task_desk.hpp"
 #include "outbox/migration.hpp"
 #include "outbox/outbox_log.hpp"
 #include "outbox/outbox_store.hpp"
+#include "tasks/task_store.hpp"
 
 namespace sealane::sqlite {
 
@@ -23,6 +27,13 @@ Result<std::unique_ptr<OutboxStore>> OpenOutboxStore(const Options& options);
 /// start. Leases run by the clock of this machine, as SQL tells it.
 Result<std::unique_ptr<OutboxLog>> OpenOutboxLog(const Options& options, std::string route, std::string owner);
 Result<std::unique_ptr<DeadLetters>> OpenDeadLetters(const Options& options);
+Result<std::unique_ptr<InboxDesk>> OpenInboxDesk(const Options& options);
+Result<std::unique_ptr<TaskDesk>> OpenTaskDesk(const Options& options);
+/// The tasks, for a dispatcher. Leases run by the clock of this machine, as SQL tells it.
+Result<std::unique_ptr<TaskStore>> OpenTaskStore(const Options& options);
+/// The inbox of one consumer, made when it is new. kMisconfigured (`inbox_mode_differs`) when it has another mode.
+/// Handlers write parameters as ?1, ?2. The file has one writer: while a batch is open no other one is.
+Result<std::unique_ptr<InboxStore>> OpenInboxStore(const Options& options, std::string consumer, InboxMode mode);
 /// Nothing is opened yet: Examine() leaves a missing file missing, Up() makes it.
 Result<std::unique_ptr<Migrator>> OpenMigrator(const Options& options);
 

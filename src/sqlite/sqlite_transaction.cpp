@@ -10,6 +10,7 @@
 #include "outbox/refusal.hpp"
 #include "sqlite/appender.hpp"
 #include "sqlite/statement.hpp"
+#include "sqlite/task_rows.hpp"
 
 namespace sealane {
 
@@ -142,6 +143,16 @@ Result<std::int64_t> SqliteTransaction::AdvanceVersion(const AggregateName& aggr
   return VersionConflict(aggregate, expected, current);
 }
 
+Result<bool> SqliteTransaction::EnsureOnce(std::string_view scope, std::string_view key) {
+  SEALANE_RETURN_IF_ERROR(RequireTransaction());
+  SEALANE_ASSIGN_OR_RETURN(Statement take, Statement::Prepare(connection_,
+                                                              "INSERT INTO sealane_once (scope, key) VALUES (?, ?)"
+                                                              " ON CONFLICT DO NOTHING RETURNING 1"));
+  take.Bind(scope).Bind(key);
+  SEALANE_ASSIGN_OR_RETURN(const auto taken, ReadNumber(take));
+  return taken.has_value();
+}
+
 Result<IdempotencyOutcome> SqliteTransaction::BeginOnce(const IdempotencyClaim& claim) {
   SEALANE_RETURN_IF_ERROR(RequireTransaction());
   SEALANE_ASSIGN_OR_RETURN(const bool taken, TakeKey(connection_, claim));
@@ -176,6 +187,17 @@ Status SqliteTransaction::CompleteOnce(const IdempotencyClaim& claim, const Stor
   SEALANE_ASSIGN_OR_RETURN(const auto updated, ReadNumber(complete));
   if (updated) return Ok();
   return RequestNotBegun(claim);
+}
+
+Result<EnqueuedTask> SqliteTransaction::EnqueueTask(const NewTask& task) {
+  SEALANE_RETURN_IF_ERROR(RequireTransaction());
+  SEALANE_ASSIGN_OR_RETURN(const auto earlier, FindTask(connection_, task));
+  if (!earlier) {
+    SEALANE_RETURN_IF_ERROR(InsertTask(connection_, task));
+    return EnqueuedTask{task.id, false};
+  }
+  if (!earlier->is_same) return TaskConflict(task.task, earlier->id);
+  return EnqueuedTask{earlier->id, true};
 }
 
 }  // namespace sqlite

@@ -21,8 +21,10 @@ class SqliteTransaction : public Transaction {
   Result<std::vector<Appended>> Append(std::span<const NewEntry> entries) override;
   Result<std::int64_t> NextVersion(const AggregateName& aggregate) override;
   Result<std::int64_t> AdvanceVersion(const AggregateName& aggregate, std::int64_t expected) override;
+  Result<bool> EnsureOnce(std::string_view scope, std::string_view key) override;
   Result<IdempotencyOutcome> BeginOnce(const IdempotencyClaim& claim) override;
   Status CompleteOnce(const IdempotencyClaim& claim, const StoredResponse& response) override;
+  Result<EnqueuedTask> EnqueueTask(const NewTask& task) override;
 
  private:
   Status RequireTransaction() const;

@@ -4,11 +4,13 @@
 
 namespace sealane::sqlite {
 
-Result<Statement> Statement::Prepare(sqlite3* connection, std::string_view sql) {
+Result<Statement> Statement::Prepare(sqlite3* connection, std::string_view sql, std::string_view* rest) {
   sqlite3_stmt* handle = nullptr;
-  if (sqlite3_prepare_v2(connection, sql.data(), static_cast<int>(sql.size()), &handle, nullptr) != SQLITE_OK) {
+  const char* tail = nullptr;
+  if (sqlite3_prepare_v2(connection, sql.data(), static_cast<int>(sql.size()), &handle, &tail) != SQLITE_OK) {
     return LastError(connection);
   }
+  if (rest != nullptr) *rest = sql.substr(static_cast<std::size_t>(tail - sql.data()));
   return Statement(handle);
 }
 

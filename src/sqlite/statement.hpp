@@ -25,7 +25,14 @@ inline constexpr std::string_view kNowSql =
 /// Lives on the thread of its connection and must end before it.
 class Statement {
  public:
-  static Result<Statement> Prepare(sqlite3* connection, std::string_view sql);
+  /// Takes the first statement of the text; `rest`, when asked for, is what follows it.
+  static Result<Statement> Prepare(sqlite3* connection, std::string_view sql, std::string_view* rest = nullptr);
+
+  /// The text was white space or a comment.
+  bool is_empty() const { return handle_ == nullptr; }
+  /// The largest number of a parameter.
+  int parameters() const { return sqlite3_bind_parameter_count(handle_.get()); }
+  int columns() const { return sqlite3_column_count(handle_.get()); }
 
   /// A value that does not fit is reported by the next Step().
   Statement& Bind(std::int64_t value);

@@ -121,7 +121,8 @@ TEST_F(PostgresAppend, AForgottenDedupKeyNeverSwallowsAnEvent) {
   std::optional<Result<std::vector<Appended>>> appended;
   std::thread batch([&] { appended = outbox_.AppendAll(session_->get(), std::vector<Event>{once, own}); });
   PgSession sweeper(database_.url());
-  while (sweeper.Count("pg_locks WHERE NOT granted") == 0) std::this_thread::yield();
+  while (sweeper.Count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 0)
+    std::this_thread::yield();
   EXPECT_EQ(sweeper.Exec("SELECT unique_forgotten FROM sealane.forget_expired(100)"), "0") << "the key is in use";
   holder.Exec("ROLLBACK");
   batch.join();

@@ -44,6 +44,32 @@ TEST_F(PostgresDoctor, FindsAFreshOutboxHealthy) {
   EXPECT_THAT(facts.missing_rights, IsEmpty());
   EXPECT_EQ(facts.long_transactions, 0);
   EXPECT_EQ(facts.prepared_transactions, 0);
+  EXPECT_GE(facts.server_number, 130'000);
+  EXPECT_TRUE(facts.autovacuum);
+  EXPECT_GT(facts.connections, 0);
+  EXPECT_GT(facts.connections_max, facts.connections);
+  EXPECT_FALSE(facts.has_events);
+  EXPECT_EQ(facts.live_relays, 0);
+}
+
+TEST_F(PostgresDoctor, SeesTheSettingsOfTheUsersSessions) {
+  const DoctorFacts before = Look();
+  admin_.Exec(fmt::format("ALTER DATABASE {} SET synchronous_commit = off", database_.name()));
+  admin_.Exec(fmt::format("ALTER DATABASE {} SET idle_in_transaction_session_timeout = '7min'", database_.name()));
+  const DoctorFacts facts = Look();
+  EXPECT_FALSE(facts.synchronous_commit);
+  EXPECT_EQ(facts.idle_timeout, std::chrono::minutes{7});
+  EXPECT_NE(before.idle_timeout, facts.idle_timeout);
+}
+
+TEST_F(PostgresDoctor, SeesRelaysThatLive) {
+  admin_.Exec("SELECT sealane.emit(topic => 'orders', key => 'o-1', type => 'T', payload => '{}')");
+  EXPECT_TRUE(Look().has_events);
+  EXPECT_EQ(Look().live_relays, 0);
+  admin_.Exec(
+      "INSERT INTO sealane.relay_member (route, owner, expires_at) VALUES ('main', 'alive', now() + interval '1 h'), "
+      "('main', 'dead', now() - interval '1 h')");
+  EXPECT_EQ(Look().live_relays, 1);
 }
 
 TEST_F(PostgresDoctor, SeesChangesThatBreakTheOrder) {
@@ -70,6 +96,10 @@ TEST_F(PostgresDoctor, KnowsWhoMayRelay) {
                   "GRANT sealane_writer TO {1}",
                   relay, writer));
   EXPECT_THAT(Look(database_.UrlAs(relay)).missing_rights, IsEmpty()) << "the role for relays has every right";
+  EXPECT_FALSE(Look(database_.UrlAs(relay)).is_superuser);
+  EXPECT_FALSE(Look(database_.UrlAs(relay)).owns_tables) << "and none too many";
+  EXPECT_TRUE(Look().is_superuser);
+  EXPECT_TRUE(Look().owns_tables);
   EXPECT_THAT(Look(database_.UrlAs(writer)).missing_rights, Contains("select on outbox"));
   EXPECT_THAT(Look(database_.UrlAs(writer)).missing_rights, Contains("update on lane_state"));
   for (const std::string& role : {relay, writer}) admin_.Exec(fmt::format("DROP OWNED BY {0}; DROP ROLE {0}", role));

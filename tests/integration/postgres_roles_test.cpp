@@ -10,8 +10,11 @@
 #include "sealane/outbox.hpp"
 
 #include "postgres/postgres_store.hpp"
+#include "support/inbox_fixture.hpp"
 #include "support/pg_session.hpp"
 #include "support/postgres_cluster.hpp"
+#include "support/sample_events.hpp"
+#include "support/task_fixture.hpp"
 
 namespace sealane {
 namespace {
@@ -26,7 +29,7 @@ class PostgresRoles : public ::testing::Test {
     database_ = std::make_unique<ScratchDatabase>();
     Migrate(database_->url());
     admin_ = std::make_unique<PgSession>(database_->url());
-    for (const std::string role : {"writer", "relay", "operator"}) {
+    for (const std::string role : {"writer", "relay", "operator", "consumer", "dispatcher"}) {
       user_.push_back(fmt::format("{}_{}", database_->name(), role));
       admin_->Exec(fmt::format("CREATE ROLE {} LOGIN; GRANT sealane_{} TO {}", user_.back(), role, user_.back()));
     }
@@ -43,6 +46,8 @@ class PostgresRoles : public ::testing::Test {
   static constexpr std::size_t kWriter = 0;
   static constexpr std::size_t kRelay = 1;
   static constexpr std::size_t kOperator = 2;
+  static constexpr std::size_t kConsumer = 3;
+  static constexpr std::size_t kDispatcher = 4;
   static std::unique_ptr<ScratchDatabase> database_;
   static std::unique_ptr<PgSession> admin_;
   static std::vector<std::string> user_;
@@ -204,6 +209,144 @@ TEST_F(PostgresRoles, RelayRoleIsEnoughForARelay) {
   EXPECT_TRUE(log->Leave());
 }
 
+// Everything a consumer does, as the role that migrations make for it, with an effect in a table of its own.
+TEST_F(PostgresRoles, ConsumerRoleIsEnoughForAConsumer) {
+  admin_->Exec(fmt::format("CREATE TABLE public.effect (what text); GRANT INSERT ON public.effect TO {}", user_[3]));
+  const postgres::Options options{.url = UrlOf(kConsumer)};
+  for (const InboxMode mode : {InboxMode::kRecord, InboxMode::kOffsets}) {
+    const auto store = ValueOrThrow(postgres::OpenInboxStore(options, std::string(ToString(mode)), mode));
+    const Partition partition{"orders", 0};
+    const auto attached = ValueOrThrow(store->Attach({&partition, 1}, 10));
+    ASSERT_EQ(attached.size(), 1U);
+    ASSERT_TRUE(store->Suspect(attached.front(), 7));
+    ASSERT_TRUE(store->Calm(attached.front()));
+
+    const Envelope envelope = testing::SampleEntry("k").envelope;
+    const ReceivedMessage message{
+        .partition = partition, .offset = 7, .published_at = {}, .key = "k", .value = "v", .headers = {}};
+    const Arrival arrival{&message, &envelope, envelope.id, envelope.payload_hash, SystemClock::Instance().Now(),
+                          "k"};
+    BatchRequest request{.arrivals = {&arrival, 1}, .guard_versions = true};
+    if (mode == InboxMode::kOffsets) request.progress = {partition, attached.front().epoch, 7, 8, 6};
+    auto batch = ValueOrThrow(store->Open(request));
+    ValueOrThrow(batch->Execute("INSERT INTO public.effect VALUES ('x')"));
+    ValueOrThrow(batch->EnsureOnce("payment", ToString(mode)));
+    Outcome failed;
+    failed.kind = Outcome::Kind::kParked;
+    failed.park = {.state = InboxState::kFailed, .attempts = 1, .error_code = "e", .error_message = "m"};
+    ValueOrThrow(batch->Finish({&failed, 1}));
+
+    EXPECT_THAT(ValueOrThrow(store->DueUnits(false, 10)), ::testing::ElementsAre("k"));
+    auto retry = ValueOrThrow(store->OpenRetry("k", false, std::chrono::seconds{1}));
+    ASSERT_TRUE(retry);
+    Outcome done;
+    done.kind = Outcome::Kind::kProcessed;
+    done.version_seen = 1;
+    ValueOrThrow(retry->batch->Finish({&done, 1}));
+    EXPECT_EQ(ValueOrThrow(store->Count()).parked, 0);
+    ValueOrThrow(store->Tend());
+    ValueOrThrow(store->Prune(SystemClock::Instance().Now(), 10));
+    ValueOrThrow(store->Detach(attached));
+  }
+  PgSession consumer(UrlOf(kConsumer));
+  EXPECT_EQ(consumer.Try("SELECT * FROM sealane.inbox_parked"), "42501");
+  EXPECT_EQ(consumer.Try("DELETE FROM sealane.once"), "42501");
+  EXPECT_EQ(consumer.Try("SELECT sealane.once_prune('payment', now(), 1)"), "42501");
+  EXPECT_EQ(consumer.Try("UPDATE sealane.inbox SET state = 'PROCESSED'"), "42501");
+  EXPECT_EQ(consumer.Try("SELECT sealane.emit(topic => 't', key => 'k', type => 'T', payload => '{}')"), "42501");
+}
+
+TEST_F(PostgresRoles, OperatorDecidesAboutTheInboxWithoutSeeingMessages) {
+  PgSession op(UrlOf(kOperator));
+  EXPECT_EQ(op.Try("SELECT event_id, state, error_message FROM sealane.inbox_parked"), "");
+  EXPECT_EQ(op.Try("SELECT message_value FROM sealane.inbox_parked"), "42501");
+  EXPECT_EQ(op.Try("BEGIN; UPDATE sealane.inbox_parked SET state = 'SKIPPED' WHERE place = 0; ROLLBACK"), "");
+  EXPECT_EQ(op.Try("DELETE FROM sealane.inbox"), "42501");
+  EXPECT_EQ(op.Try("SELECT sealane.once_prune('payment', now(), 1)"), "");
+}
+
+TEST_F(PostgresRoles, OperatorWorksAtTheInboxDesk) {
+  const auto store =
+      ValueOrThrow(postgres::OpenInboxStore({.url = UrlOf(kConsumer)}, "desk_user", InboxMode::kRecord));
+  const std::vector<testing::Delivery> deliveries = {testing::VersionOf("o", 1, 1), testing::VersionOf("o", 2, 2)};
+  const std::vector<Arrival> arrivals = testing::ArrivalsOf(deliveries);
+  const std::vector<Outcome> outcomes = {testing::Died(1), testing::Waits()};
+  ValueOrThrow(ValueOrThrow(store->Open({.arrivals = arrivals, .guard_versions = true}))->Finish(outcomes));
+
+  const auto desk = ValueOrThrow(postgres::OpenInboxDesk({.url = UrlOf(kOperator)}));
+  EXPECT_FALSE(ValueOrThrow(desk->Summaries()).empty());
+  EXPECT_EQ(ValueOrThrow(desk->List({.consumer = "desk_user"})).size(), 2U);
+  EXPECT_EQ(ValueOrThrow(desk->Parked({.consumer = "desk_user"})).size(), 1U);
+  EXPECT_EQ(ValueOrThrow(desk->Retry("desk_user", deliveries[0].id, {"ann", "because"})), 1);
+  EXPECT_EQ(ValueOrThrow(desk->Skip("desk_user", deliveries[0].id, {"ann", "because"})), 1);
+  const auto retry = ValueOrThrow(store->OpenRetry("o", true, std::chrono::seconds{60}));
+  ASSERT_TRUE(retry.has_value());
+  EXPECT_EQ(retry->version_seen, 1);
+}
+
+TEST_F(PostgresRoles, WritersAndConsumersEnqueueTasksAndCannotReadThem) {
+  for (const std::size_t role : {kWriter, kConsumer}) {
+    PgSession session(UrlOf(role));
+    session.Exec("BEGIN");
+    TransactionRef reference(session.get());
+    const auto enqueued = reference->EnqueueTask(testing::ForTarget(testing::SampleTask(), "nobody"));
+    ASSERT_TRUE(enqueued) << enqueued.error().ToString();
+    session.Exec("SELECT sealane.enqueue_task('nobody', '/x', 'k', '{}'::text)");
+    session.Exec("ROLLBACK");
+    EXPECT_EQ(session.Try("SELECT * FROM sealane.task"), "42501");
+    EXPECT_EQ(session.Try("SELECT * FROM sealane.task_attempt"), "42501");
+    EXPECT_EQ(session.Try("SELECT * FROM sealane.task_claim('x', '{nobody}', 1, 1000)"), "42501");
+    EXPECT_EQ(session.Try("SELECT sealane.task_discard(gen_random_uuid())"), "42501");
+  }
+}
+
+// Everything a dispatcher does, as the role that migrations make for it.
+TEST_F(PostgresRoles, DispatcherRoleIsEnoughForADispatcherAndForNothingElse) {
+  admin_->Exec(
+      "SELECT sealane.enqueue_task('dispatched', '/x', 'a', '{}'::text), "
+      "sealane.enqueue_task('dispatched', '/x', 'b', '{}'::text, order_key => 'o'), "
+      "sealane.enqueue_task('dispatched', '/x', 'c', '{}'::text, order_key => 'o')");
+  const auto store = ValueOrThrow(postgres::OpenTaskStore({.url = UrlOf(kDispatcher)}));
+  const TaskClaim claim{.owner = "host-1", .targets = {"dispatched"}, .limit = 10, .lease = std::chrono::seconds{60}};
+  ValueOrThrow(store->Release(ValueOrThrow(store->Claim(claim))));
+  const std::vector<ClaimedTask> claimed = ValueOrThrow(store->Claim(claim));
+  ASSERT_EQ(claimed.size(), 2U);
+  for (const ClaimedTask& task : claimed) {
+    TaskStep step = testing::Succeed();
+    step.event = testing::SampleEntry("k");
+    step.event->dedup_key = task.task.idempotency_key;
+    ValueOrThrow(store->Finish(task, testing::SucceededReport(), step));
+    EXPECT_EQ(store->Finish(task, testing::SucceededReport(), step).error().code(), "task_fenced");
+  }
+  EXPECT_TRUE(ValueOrThrow(store->NextDue(claim.targets)).has_value());
+  EXPECT_GE(ValueOrThrow(store->Count()).pending, 1);
+  ValueOrThrow(store->Prune(SystemClock::Instance().Now(), 1));
+
+  PgSession dispatcher(UrlOf(kDispatcher));
+  EXPECT_EQ(dispatcher.Try("SELECT * FROM sealane.task"), "42501");
+  EXPECT_EQ(dispatcher.Try("SELECT sealane.enqueue_task('dispatched', '/x', 'k', '{}'::text)"), "42501");
+  EXPECT_EQ(dispatcher.Try("SELECT sealane.task_discard(gen_random_uuid())"), "42501");
+  EXPECT_EQ(dispatcher.Try("SELECT sealane.task_wake('', 'dispatched', 'o')"), "42501");
+}
+
+TEST_F(PostgresRoles, OperatorWorksAtTheTaskDesk) {
+  admin_->Exec("SELECT sealane.enqueue_task('desk', '/x', 'a', '{}'::text, order_key => 'o')");
+  const auto store = ValueOrThrow(postgres::OpenTaskStore({.url = UrlOf(kDispatcher)}));
+  const std::vector<ClaimedTask> claimed = ValueOrThrow(
+      store->Claim({.owner = "host-1", .targets = {"desk"}, .limit = 1, .lease = std::chrono::seconds{60}}));
+  ASSERT_EQ(claimed.size(), 1U);
+  ValueOrThrow(store->Finish(claimed[0], testing::UnknownReport(), testing::Die()));
+
+  const auto desk = ValueOrThrow(postgres::OpenTaskDesk({.url = UrlOf(kOperator)}));
+  EXPECT_EQ(ValueOrThrow(desk->List({.target = "desk"})).size(), 1U);
+  EXPECT_EQ(ValueOrThrow(desk->Find(claimed[0].id))->task.request, "{}");
+  EXPECT_EQ(ValueOrThrow(desk->Retry(TaskFilter{.target = "desk"}, {"ann", "because"})), 1);
+  EXPECT_EQ(ValueOrThrow(desk->Discard(claimed[0].id, {"ann", "because"})), 1);
+  PgSession op(UrlOf(kOperator));
+  EXPECT_EQ(op.Try("DELETE FROM sealane.task"), "42501");
+  EXPECT_EQ(op.Try("UPDATE sealane.task SET request = ''"), "42501");
+}
+
 // Asks the server's own privilege tables for every role x object x verb and compares with the list of what is meant
 // to be allowed; a grant that nobody wrote down here fails the test.
 TEST_F(PostgresRoles, NothingIsAllowedThatIsNotListed) {
@@ -243,10 +386,19 @@ TEST_F(PostgresRoles, NothingIsAllowedThatIsNotListed) {
                                          "operator UPDATE tenant_rule",
                                          "operator DELETE tenant_rule",
                                          "operator SELECT audit",
-                                         "operator INSERT audit"};
+                                         "operator INSERT audit",
+                                         "operator SELECT inbox",
+                                         "operator SELECT inbox_consumer",
+                                         "operator SELECT inbox_version",
+                                         "operator SELECT inbox_progress",
+                                         "operator SELECT task",
+                                         "operator SELECT task_attempt",
+                                         "consumer SELECT migration",
+                                         "dispatcher SELECT migration"};
   std::set<std::string> found;
   const auto rows = admin_->Query(
-      "SELECT role, verb, c.relname FROM unnest(ARRAY['writer','relay','operator','nobody']) role, "
+      "SELECT role, verb, c.relname FROM unnest(ARRAY['writer','relay','operator','consumer','dispatcher','nobody']) "
+      "role, "
       "unnest(ARRAY['SELECT','INSERT','UPDATE','DELETE','TRUNCATE','REFERENCES','TRIGGER']) verb, pg_class c "
       "WHERE c.relnamespace = 'sealane'::regnamespace AND c.relkind IN ('r','p','v') "
       "AND CASE WHEN role = 'nobody' THEN EXISTS (SELECT FROM aclexplode(c.relacl) a WHERE a.grantee = 0 "
@@ -255,7 +407,7 @@ TEST_F(PostgresRoles, NothingIsAllowedThatIsNotListed) {
   EXPECT_EQ(found, allowed);
 
   const int checks =
-      std::stoi(admin_->Exec("SELECT 4 * 7 * count(*) FROM pg_class c WHERE c.relnamespace = 'sealane'::regnamespace "
+      std::stoi(admin_->Exec("SELECT 6 * 7 * count(*) FROM pg_class c WHERE c.relnamespace = 'sealane'::regnamespace "
                              "AND c.relkind IN ('r','p','v')"));
   EXPECT_GE(checks, 300);
 }

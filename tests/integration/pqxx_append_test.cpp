@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "sealane/idempotency.hpp"
+#include "sealane/once.hpp"
 #include "sealane/outbox.hpp"
 #include "sealane/pqxx.hpp"
+#include "sealane/tasks.hpp"
 #include "sealane/versions.hpp"
 
 #include "support/pg_session.hpp"
@@ -105,6 +107,35 @@ TEST_F(PqxxAppend, VersionsAndIdempotencyWorkToo) {
   const auto replay = idempotency.Begin(PqxxTransaction(tx), claim);
   ASSERT_TRUE(replay);
   EXPECT_EQ(replay->response, (StoredResponse{200, std::string("a\0b", 3)}));
+}
+
+TEST_F(PqxxAppend, TasksAndKeysThatAreTakenOnceCommitWithTheTransaction) {
+  const Tasks tasks;
+  const Task charge{.target = "billing",
+                    .operation = "/charges",
+                    .idempotency_key = "it's o-1",
+                    .request = std::string("a\0\xff", 3),
+                    .content_type = "application/octet-stream",
+                    .order_key = "o-1"};
+  {
+    pqxx::work tx(*connection_);
+    ValueOrThrow(tasks.Enqueue(PqxxTransaction(tx), charge));
+    EXPECT_TRUE(*EnsureOnce(PqxxTransaction(tx), "payment", "p-1"));
+  }
+  EXPECT_EQ(testing::PgSession(database_.url()).Count("sealane.task"), 0) << "rolled back";
+  EventId first;
+  {
+    pqxx::work tx(*connection_);
+    first = tasks.Enqueue(PqxxTransaction(tx), charge)->id;
+    EXPECT_TRUE(*EnsureOnce(PqxxTransaction(tx), "payment", "p-1"));
+    tx.commit();
+  }
+  pqxx::work tx(*connection_);
+  EXPECT_EQ(*tasks.Enqueue(PqxxTransaction(tx), charge), (EnqueuedTask{first, true}));
+  EXPECT_FALSE(*EnsureOnce(PqxxTransaction(tx), "payment", "p-1"));
+  testing::PgSession session(database_.url());
+  EXPECT_EQ(session.Exec("SELECT encode(request, 'hex') FROM sealane.task"), "6100ff");
+  EXPECT_EQ(session.Exec("SELECT idempotency_key FROM sealane.task"), charge.idempotency_key);
 }
 
 TEST_F(PqxxAppend, AnEndedTransactionIsRefusedAndNothingIsWritten) {

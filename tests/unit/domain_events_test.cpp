@@ -34,6 +34,7 @@ class RecordingTransaction final : public Transaction {
   Result<std::int64_t> AdvanceVersion(const AggregateName&, std::int64_t) override { return NotHere(); }
   Result<IdempotencyOutcome> BeginOnce(const IdempotencyClaim&) override { return NotHere(); }
   Status CompleteOnce(const IdempotencyClaim&, const StoredResponse&) override { return NotHere(); }
+  Result<EnqueuedTask> EnqueueTask(const NewTask&) override { return NotHere(); }
 
   std::vector<NewEntry> written;
   int calls = 0;

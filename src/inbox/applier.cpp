@@ -1,0 +1,457 @@
+#include "inbox/applier.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/crash_point.hpp"
+#include "base/log.hpp"
+#include "inbox/dead_letter.hpp"
+
+namespace sealane {
+namespace {
+
+/// A batch with more failing handlers than this is run event by event.
+constexpr int kVerdictsPerBatch = 3;
+constexpr int kConflictsMax = 5;
+
+void LogEvent(LogLevel level, std::string_view what, const ConsumerOptions& options, const Incoming& event,
+              std::string_view code, std::string_view message, std::int32_t attempts) {
+  Logger::Instance().Log(level, what,
+                         {{"consumer", options.consumer},
+                          {"event_id", event.id.ToString()},
+                          {"tenant", event.envelope ? std::string_view(event.envelope->tenant) : ""},
+                          {"topic", event.message.partition.topic},
+                          {"partition", event.message.partition.number},
+                          {"offset", event.message.offset},
+                          {"unit", event.unit},
+                          {"attempt", attempts},
+                          {"code", code},
+                          {"error", message}});
+}
+
+Decision CommitRefused(std::string_view why) {
+  return Decision::Reject("commit_refused", fmt::format("the store refused the effect of this event: {}", why));
+}
+
+/// A statement that took too long says nothing about the connection, and may be one event's alone.
+bool IsAboutTime(const Error& error) {
+  return error.code() == "statement_timeout";
+}
+
+}  // namespace
+
+/// The events of one Apply() call and what was decided about some of them in an earlier run.
+struct Applier::Plan {
+  std::span<const Incoming> events;
+  PartitionRun* run;
+  std::vector<std::optional<Ruling>> verdicts;
+  std::optional<Error> last_error = {};  // of the last step
+  bool by_handler = false;               // and whether a handler's statement made it
+  bool answer_at_once = false;           // a posted statement failed: from now on handlers learn it themselves
+};
+
+Applier::Applier(const ConsumerOptions& options, const Handling& handling, OpenInboxStore open,
+                 ConsumerCounters& counters, Clock& clock, Random& random)
+    : options_(options),
+      open_(std::move(open)),
+      counters_(counters),
+      clock_(clock),
+      random_(random),
+      judge_(options, handling, counters, clock, random),
+      outbox_({.producer = options.consumer}, clock, EventIdGenerator::Instance()) {}
+
+Result<InboxStore*> Applier::Store() {
+  if (!store_) {
+    auto opened = open_();
+    if (!opened) {
+      counters_.Update([&](ConsumerStats& stats) {
+        if (!away_) ++stats.stores_away;
+        stats.store_reachable = false;
+        stats.problem = opened.error().ToString();
+        stats.problem_code = opened.error().code();
+      });
+      away_ = true;
+      return std::move(opened).error();
+    }
+    store_ = std::move(opened).value();
+    Rest();
+  }
+  return store_.get();
+}
+
+void Applier::Rest() {
+  if (!std::exchange(away_, false)) return;
+  counters_.Update([](ConsumerStats& stats) {
+    if (--stats.stores_away > 0) return;
+    stats.store_reachable = true;
+    stats.problem.clear();
+    stats.problem_code.clear();
+  });
+}
+
+void Applier::Drop() {
+  store_.reset();
+  counters_.Update([](ConsumerStats& stats) { ++stats.restarts; });
+}
+
+void Applier::SayStuck(const Error& error) {
+  LogWarning("the inbox cannot be written",
+             {{"consumer", options_.consumer}, {"code", error.code()}, {"error", error.ToString()}});
+  counters_.Update([&](ConsumerStats& stats) {
+    stats.stuck = error.ToString();
+    stats.stuck_code = error.code();
+  });
+}
+
+Applier::StepEnd Applier::AfterError(const Error& error, bool may_be_an_event) {
+  counters_.Update([&](ConsumerStats& stats) {
+    ++stats.rollbacks;
+    CountFailure(stats, error.code());
+  });
+  switch (error.kind()) {
+    case ErrorKind::kConflict:
+      return StepEnd::kConflict;
+    case ErrorKind::kFenced:
+      return StepEnd::kFenced;
+    case ErrorKind::kRejected:
+    case ErrorKind::kCorrupt:
+    case ErrorKind::kMisuse:
+      if (may_be_an_event) return StepEnd::kRefused;
+      break;
+    default:
+      break;
+  }
+  SayStuck(error);
+  Drop();
+  // Whether a commit in doubt has moved the position can only be asked.
+  const bool ask = error.kind() == ErrorKind::kInDoubt && options_.mode == InboxMode::kOffsets;
+  return ask ? StepEnd::kFenced : StepEnd::kTryLater;
+}
+
+ApplyEnd Applier::Apply(std::span<const Incoming> events, PartitionRun* run, std::size_t& done) {
+  Plan plan{events, run, std::vector<std::optional<Ruling>>(events.size())};
+  done = 0;
+  std::size_t width = events.size();
+  int verdicts = 0;
+  int conflicts = 0;
+  while (done < events.size()) {
+    const std::size_t count = std::min(width, events.size() - done);
+    switch (Step(plan, done, count)) {
+      case StepEnd::kCommitted:
+        done += count;
+        conflicts = 0;
+        width = verdicts > kVerdictsPerBatch ? 1 : events.size();
+        break;
+      case StepEnd::kVerdict:
+        if (++verdicts > kVerdictsPerBatch) width = 1;
+        break;
+      case StepEnd::kAgain:
+        break;
+      case StepEnd::kRefused:
+        if (count > 1) {
+          width = (count + 1) / 2;
+          break;
+        }
+        if (plan.verdicts[done]) {
+          // Not even setting it aside is taken. Nothing is lost while it waits here.
+          counters_.Update([&](ConsumerStats& stats) {
+            stats.stuck = "an event can neither be applied nor set aside: " + plan.last_error->ToString();
+            stats.stuck_code = "commit_refused";
+          });
+          LogEvent(LogLevel::kError, "an event can neither be applied nor set aside", options_, events[done],
+                   plan.last_error->code(), plan.last_error->ToString(), 1);
+          Drop();
+          return ApplyEnd::kTryLater;
+        }
+        plan.verdicts[done] = judge_.Failure(CommitRefused(plan.last_error->ToString()), 1);
+        break;
+      case StepEnd::kConflict:
+        width = std::max<std::size_t>(1, count / 2);
+        if (count > 1 || ++conflicts <= kConflictsMax) break;
+        conflicts = 0;
+        if (!plan.by_handler || plan.verdicts[done]) {
+          SayStuck(*plan.last_error);
+          return ApplyEnd::kTryLater;
+        }
+        // It collides again and again, alone: with itself, as it seems. Others need not wait for it.
+        plan.verdicts[done] =
+            judge_.Failure(Decision::RetryLater(plan.last_error->code(), plan.last_error->ToString()), 1);
+        break;
+      case StepEnd::kTryLater:
+        return ApplyEnd::kTryLater;
+      case StepEnd::kFenced:
+        return ApplyEnd::kFenced;
+    }
+  }
+  return ApplyEnd::kDone;
+}
+
+ApplyEnd Applier::Condemn(const Incoming& event, PartitionRun* run) {
+  Plan plan{{&event, 1},
+            run,
+            {EventJudge::Dead("handler_crashed", "the process ended each time it handled this event",
+                              options_.crash_budget)}};
+  switch (Step(plan, 0, 1)) {
+    case StepEnd::kCommitted:
+      return ApplyEnd::kDone;
+    case StepEnd::kFenced:
+      return ApplyEnd::kFenced;
+    default:
+      return ApplyEnd::kTryLater;
+  }
+}
+
+Applier::StepEnd Applier::Step(Plan& plan, std::size_t at, std::size_t count) {
+  auto store = Store();
+  if (!store) return StepEnd::kTryLater;
+  const std::span<const Incoming> events = plan.events.subspan(at, count);
+  const bool by_offsets = options_.mode == InboxMode::kOffsets;
+
+  std::vector<Arrival> arrivals;
+  std::vector<std::size_t> places;  // of the arrivals among the events
+  std::vector<Ruling> rulings(count, Ruling{.kind = Ruling::Kind::kDuplicate});
+  arrivals.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (by_offsets && plan.run->recent().Knows(events[i].id)) continue;
+    arrivals.push_back(events[i].AsArrival());
+    places.push_back(i);
+  }
+  BatchRequest request{.arrivals = arrivals, .guard_versions = options_.guard_versions};
+  request.answer_at_once = plan.answer_at_once;
+  if (by_offsets) {
+    request.progress = ProgressMove{.partition = plan.run->partition(),
+                                    .epoch = plan.run->attached().epoch,
+                                    .from = plan.run->position.value_or(events.front().message.offset),
+                                    .to = events.back().message.offset + 1,
+                                    .forget_through = plan.run->recent().TakeForgettable()};
+  }
+  const auto failed = [&](const Error& error, bool by_handler) {
+    plan.last_error = error;
+    plan.by_handler = by_handler;
+    if (by_handler && IsAboutTime(error)) return StepEnd::kConflict;
+    return AfterError(error, !by_handler);
+  };
+  auto opened = (*store)->Open(request);
+  if (!opened) return failed(opened.error(), false);
+  InboxBatch& batch = **opened;
+  CrashPoint("inbox.opened");
+
+  BatchMemory memory;
+  std::vector<Outcome> outcomes(arrivals.size());
+  for (std::size_t i = 0; i < arrivals.size(); ++i) {
+    const Incoming& event = events[places[i]];
+    const Standing& standing = batch.standings()[i];
+    std::optional<Ruling>& verdict = plan.verdicts[at + places[i]];
+    rulings[places[i]] = judge_.Judge(event, standing, verdict, memory, batch);
+    Ruling& ruling = rulings[places[i]];
+    if (ruling.trouble || ruling.undo) {
+      // It may only have met what an earlier one left behind.
+      if (const Status posted = batch.Settle(); !posted) return AfterPosted(plan, posted.error());
+    }
+    if (ruling.trouble) return failed(*ruling.trouble, true);
+    if (ruling.undo) {
+      ruling.undo = false;
+      verdict = std::move(ruling);
+      counters_.Update([](ConsumerStats& stats) { ++stats.rollbacks; });
+      return StepEnd::kVerdict;
+    }
+    outcomes[i] = ruling.outcome;
+  }
+  if (const Status posted = batch.Settle(); !posted) return AfterPosted(plan, posted.error());
+  CrashPoint("inbox.handled");
+  for (std::size_t i = 0; i < arrivals.size(); ++i) {
+    const Incoming& event = events[places[i]];
+    const Ruling& ruling = rulings[places[i]];
+    if (ruling.kind == Ruling::Kind::kDead) {
+      if (auto buried = Bury(batch, event, ruling.outcome.park, {}); !buried) return failed(buried.error(), false);
+    } else if (ruling.kind == Ruling::Kind::kMismatch) {
+      ParkNote note{.state = InboxState::kDead, .attempts = 1};
+      note.error_code = "payload_hash_mismatch";
+      note.error_message = "an event with this id and another payload was seen before";
+      if (auto buried = Bury(batch, event, note, {}); !buried) return failed(buried.error(), false);
+    }
+  }
+  if (auto finished = batch.Finish(outcomes); !finished) return failed(finished.error(), false);
+  CrashPoint("inbox.finished");
+
+  if (by_offsets) {
+    plan.run->position = request.progress->to;
+    for (const std::size_t place : places) plan.run->recent().Add(events[place].id, request.progress->to);
+  }
+  for (const Ruling& ruling : rulings) handled_ += ruling.kind == Ruling::Kind::kDuplicate ? 0 : 1;
+  Count(events, rulings);
+  return StepEnd::kCommitted;
+}
+
+Applier::StepEnd Applier::AfterPosted(Plan& plan, const Error& error) {
+  plan.last_error = error;
+  plan.by_handler = true;
+  if (IsAboutTime(error)) return StepEnd::kConflict;
+  if (IsTrouble(error) || plan.answer_at_once) return AfterError(error, false);
+  plan.answer_at_once = true;
+  counters_.Update([](ConsumerStats& stats) { ++stats.rollbacks; });
+  return StepEnd::kAgain;
+}
+
+Status Applier::Bury(InboxBatch& batch, const Incoming& event, const ParkNote& note,
+                     std::optional<Timestamp> first_failed) {
+  if (options_.dead_letter_topic.empty()) return Ok();
+  const Timestamp now = clock_.Now();
+  const DeathNotice notice{.code = note.error_code,
+                           .message = note.error_message,
+                           .attempts = note.attempts,
+                           .first_failed_at = first_failed.value_or(now),
+                           .last_failed_at = now,
+                           .replayable = event.envelope.has_value() && note.error_code != "payload_hash_mismatch"};
+  auto entry = outbox_.Admit(MakeDeadLetter(event, notice, options_));
+  if (!entry) {
+    // The message stays set aside in the inbox, complete; only its copy cannot travel.
+    LogEvent(LogLevel::kError, "a dead letter cannot be sent", options_, event, entry.error().code(),
+             entry.error().ToString(), note.attempts);
+    return Ok();
+  }
+  SEALANE_RETURN_IF_ERROR(batch.Append({&*entry, 1}));
+  return Ok();
+}
+
+void Applier::Count(std::span<const Incoming> events, std::span<const Ruling> rulings) {
+  const Timestamp now = clock_.Now();
+  counters_.Update([&](ConsumerStats& stats) {
+    ++stats.batches;
+    stats.stuck.clear();
+    stats.stuck_code.clear();
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      const Ruling& ruling = rulings[i];
+      switch (ruling.kind) {
+        case Ruling::Kind::kEffect:
+          ++stats.effects;
+          stats.commit_to_effect.Add(
+              std::max(0.0, std::chrono::duration<double>(now - events[i].envelope->occurred_at).count()));
+          break;
+        case Ruling::Kind::kIgnored:
+          ++stats.ignored;
+          break;
+        case Ruling::Kind::kDuplicate:
+          ++stats.duplicates;
+          break;
+        case Ruling::Kind::kStale:
+          ++stats.stale;
+          break;
+        case Ruling::Kind::kMismatch:
+          ++stats.hash_mismatches;
+          break;
+        case Ruling::Kind::kWaits:
+          ++stats.parked_total;
+          break;
+        case Ruling::Kind::kGap:
+          ++stats.gaps_total;
+          ++stats.parked_total;
+          break;
+        case Ruling::Kind::kFailed:
+          ++stats.parked_total;
+          CountFailure(stats, ruling.outcome.park.error_code);
+          break;
+        case Ruling::Kind::kDead:
+          ++stats.parked_total;
+          ++stats.dead_total;
+          CountFailure(stats, ruling.outcome.park.error_code);
+          break;
+      }
+    }
+  });
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const ParkNote& note = rulings[i].outcome.park;
+    switch (rulings[i].kind) {
+      case Ruling::Kind::kMismatch:
+        LogEvent(LogLevel::kError, "an event came again with other bytes", options_, events[i],
+                 "payload_hash_mismatch", "no effect; look at its producer", 1);
+        break;
+      case Ruling::Kind::kDead:
+        LogEvent(LogLevel::kError, "an event is dead", options_, events[i], note.error_code, note.error_message,
+                 note.attempts);
+        break;
+      case Ruling::Kind::kFailed:
+      case Ruling::Kind::kGap:
+        LogEvent(LogLevel::kWarning, "an event waits", options_, events[i], note.error_code, note.error_message,
+                 note.attempts);
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+// ---- what was set aside -------------------------------------------------------------------------------------------
+
+Result<std::size_t> Applier::Retry(const ReadEnvelope& read, std::size_t units_max) {
+  SEALANE_ASSIGN_OR_RETURN(InboxStore * store, Store());
+  std::size_t tried = 0;
+  auto units = store->DueUnits(options_.guard_versions, units_max);
+  if (!units) {
+    Drop();
+    return std::move(units).error();
+  }
+  for (const std::string& unit : *units) {
+    if (auto done = RetryUnit(unit, read, tried); !done) {
+      // A collision with a worker: the message is due again after its patience.
+      if (done.error().kind() == ErrorKind::kConflict) continue;
+      Drop();
+      return std::move(done).error();
+    }
+  }
+  return tried;
+}
+
+Status Applier::RetryUnit(const std::string& unit, const ReadEnvelope& read, std::size_t& tried) {
+  bool goes_on = true;
+  for (std::size_t i = 0; goes_on && i < kRetriesPerUnit; ++i) {
+    SEALANE_ASSIGN_OR_RETURN(InboxStore * store, Store());
+    SEALANE_ASSIGN_OR_RETURN(auto retry, store->OpenRetry(unit, options_.guard_versions, options_.retry_patience));
+    if (!retry) return Ok();
+    CrashPoint("inbox.retry_opened");
+    ++tried;
+    counters_.Update([](ConsumerStats& stats) { ++stats.retries; });
+    SEALANE_RETURN_IF_ERROR(TryAgain(*retry, read, goes_on));
+  }
+  return Ok();
+}
+
+Status Applier::TryAgain(RetryBatch& retry, const ReadEnvelope& read, bool& goes_on) {
+  const Incoming event = ReadIncoming(std::move(retry.message), read);
+  const auto refused = refusals_.find(event.id.bytes());
+  Ruling ruling = refused == refusals_.end() ? judge_.JudgeAgain(event, retry, *retry.batch)
+                                             : judge_.Failure(CommitRefused(refused->second), retry.attempts);
+  if (refused != refusals_.end()) refusals_.erase(refused);
+  if (ruling.trouble) {
+    const Error& trouble = *ruling.trouble;
+    if (trouble.kind() != ErrorKind::kConflict && !IsAboutTime(trouble)) return std::move(*ruling.trouble);
+    ruling = judge_.Failure(Decision::RetryLater(trouble.code(), trouble.ToString()), retry.attempts);
+    ruling.undo = true;
+  }
+  if (ruling.undo) SEALANE_RETURN_IF_ERROR(retry.batch->Rewind());
+  if (ruling.kind == Ruling::Kind::kDead) {
+    SEALANE_RETURN_IF_ERROR(Bury(*retry.batch, event, ruling.outcome.park, retry.first_failed_at));
+  }
+  CrashPoint("inbox.retry_handled");
+  auto finished = retry.batch->Finish({&ruling.outcome, 1});
+  if (!finished) {
+    // Refused at the commit: it is due again after its patience, and then set aside for good.
+    const ErrorKind kind = finished.error().kind();
+    if (kind == ErrorKind::kRejected || kind == ErrorKind::kMisuse || kind == ErrorKind::kCorrupt) {
+      if (refusals_.size() < kRefusalsMax) refusals_.emplace(event.id.bytes(), finished.error().ToString());
+      LogEvent(LogLevel::kError, "an event cannot be committed", options_, event, finished.error().code(),
+               finished.error().ToString(), retry.attempts);
+      goes_on = false;
+      return Ok();
+    }
+    return std::move(finished).error();
+  }
+  CrashPoint("inbox.retry_finished");
+  Count({&event, 1}, {&ruling, 1});
+  goes_on = ruling.outcome.kind != Outcome::Kind::kParked;
+  return Ok();
+}
+
+}  // namespace sealane

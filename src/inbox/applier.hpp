@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sealane/outbox.hpp"
+
+#include "inbox/consumer_options.hpp"
+#include "inbox/consumer_stats.hpp"
+#include "inbox/event_judge.hpp"
+#include "inbox/incoming.hpp"
+#include "inbox/partition_run.hpp"
+
+namespace sealane {
+
+enum class ApplyEnd : std::uint8_t {
+  kDone,      ///< all of it
+  kTryLater,  ///< the store is away or in the way: the same again after a wait
+  kFenced,    ///< the partition's position is not what we thought: Reattach() before going on
+};
+
+/// Applies events: files them, runs the handler, and commits effect and receipt together, in as few transactions as
+/// possible. One owner, one thread, one connection, which is opened when it is needed and again after an error.
+///
+/// A batch is one transaction. When a handler fails, everything is rolled back, the event gets its verdict without
+/// being run again, and the rest of the batch is run once more around it; after a few of those, and when the commit
+/// itself is refused, the batch is split until the culprit is alone.
+class Applier {
+ public:
+  Applier(const ConsumerOptions& options, const Handling& handling, OpenInboxStore open, ConsumerCounters& counters,
+          Clock& clock, Random& random);
+
+  /// Applies events in this order; `done` counts those at the front that are settled. Without receipts all are of
+  /// `run`.
+  ApplyEnd Apply(std::span<const Incoming> events, PartitionRun* run, std::size_t& done);
+  /// The event took too many processes with it: it is set aside as dead without being handled.
+  ApplyEnd Condemn(const Incoming& event, PartitionRun* run);
+  /// Tries what was set aside and is due, at most `units_max` units; returns how many messages it tried.
+  Result<std::size_t> Retry(const ReadEnvelope& read, std::size_t units_max);
+
+  /// How many events were committed so far that were not known already.
+  std::uint64_t handled() const { return handled_; }
+
+  /// The connection, opened if there is none.
+  Result<InboxStore*> Store();
+  /// After an error that no connection survives.
+  void Drop();
+  /// There is nothing to do: a store that could not be reached is nothing that anybody waits for here.
+  void Rest();
+
+ private:
+  struct Plan;
+  enum class StepEnd : std::uint8_t { kCommitted, kVerdict, kAgain, kRefused, kConflict, kTryLater, kFenced };
+  /// Messages of one unit that a round of retries takes at most, so that a stop is noticed.
+  static constexpr std::size_t kRetriesPerUnit = 1'000;
+  static constexpr std::size_t kRefusalsMax = 1'000;
+
+  StepEnd Step(Plan& plan, std::size_t at, std::size_t count);
+  /// After a posted statement failed: nobody knows yet whose it was.
+  StepEnd AfterPosted(Plan& plan, const Error& error);
+  StepEnd AfterError(const Error& error, bool may_be_an_event);
+  void SayStuck(const Error& error);
+  /// Appends the dead letter of an event that dies in this transaction.
+  Status Bury(InboxBatch& batch, const Incoming& event, const ParkNote& note, std::optional<Timestamp> first_failed);
+  Status RetryUnit(const std::string& unit, const ReadEnvelope& read, std::size_t& tried);
+  Status TryAgain(RetryBatch& retry, const ReadEnvelope& read, bool& goes_on);
+  void Count(std::span<const Incoming> events, std::span<const Ruling> rulings);
+
+  const ConsumerOptions& options_;
+  const OpenInboxStore open_;
+  ConsumerCounters& counters_;
+  Clock& clock_;
+  Random& random_;
+  EventJudge judge_;
+  Outbox outbox_;
+  std::unique_ptr<InboxStore> store_;
+  bool away_ = false;  // we are one of ConsumerStats::stores_away
+  /// Set aside events whose effect the store refused at the commit, and what it said: the next attempt sets them
+  /// aside for good.
+  std::map<EventId::Bytes, std::string> refusals_;
+  std::uint64_t handled_ = 0;
+};
+
+}  // namespace sealane

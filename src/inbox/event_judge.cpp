@@ -1,0 +1,223 @@
+#include "inbox/event_judge.hpp"
+
+#include <exception>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "inbox/caused_transaction.hpp"
+
+namespace sealane {
+namespace {
+
+Ruling Known(Ruling::Kind kind) {
+  return {.kind = kind, .outcome = {}, .undo = false, .trouble = {}};
+}
+
+Ruling Ignored(Ruling::Kind kind, std::string code) {
+  Ruling ruling{.kind = kind};
+  ruling.outcome.kind = Outcome::Kind::kIgnored;
+  ruling.outcome.code = std::move(code);
+  return ruling;
+}
+
+Ruling Parked(Ruling::Kind kind, ParkNote note) {
+  Ruling ruling{.kind = kind};
+  ruling.outcome.kind = Outcome::Kind::kParked;
+  ruling.outcome.park = std::move(note);
+  return ruling;
+}
+
+BatchMemory::AggregateKey KeyOf(const Envelope& event) {
+  return {event.tenant, event.aggregate.type, event.aggregate.id};
+}
+
+std::string GapText(const Envelope& event, std::int64_t seen) {
+  return fmt::format("version {} of {} {} came, {} is the last one seen", *event.aggregate.version,
+                     event.aggregate.type, event.aggregate.id, seen);
+}
+
+}  // namespace
+
+bool IsTrouble(const Error& error) {
+  switch (error.kind()) {
+    case ErrorKind::kUnavailable:
+    case ErrorKind::kConflict:
+    case ErrorKind::kInDoubt:
+    case ErrorKind::kFenced:
+    case ErrorKind::kCancelled:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Ruling EventJudge::Dead(std::string code, std::string message, std::int32_t attempts) {
+  return Parked(Ruling::Kind::kDead, {.state = InboxState::kDead,
+                                      .attempts = attempts,
+                                      .retry_after = {},
+                                      .error_code = std::move(code),
+                                      .error_message = std::move(message)});
+}
+
+Ruling EventJudge::Failure(const Decision& decision, std::int32_t attempts) const {
+  if (decision.kind == Decision::Kind::kReject) return Dead(decision.code, decision.message, attempts);
+  const auto wait = options_.retry.DelayAfter(attempts, random_);
+  if (!wait) return Dead(decision.code, decision.message, attempts);
+  return Parked(Ruling::Kind::kFailed, {.state = InboxState::kFailed,
+                                        .attempts = attempts,
+                                        .retry_after = decision.retry_after.value_or(*wait),
+                                        .error_code = decision.code,
+                                        .error_message = decision.message});
+}
+
+std::optional<Ruling> EventJudge::Refuse(const Incoming& event) const {
+  if (!event.envelope) return Dead(event.unreadable->code(), event.unreadable->ToString());
+  if (options_.tenant_allowed && !options_.tenant_allowed(event.envelope->tenant)) {
+    return Dead("tenant_not_allowed",
+                fmt::format("consumer {} takes no events of tenant '{}'", options_.consumer, event.envelope->tenant));
+  }
+  return std::nullopt;
+}
+
+Ruling EventJudge::Handle(const Incoming& event, std::int32_t attempts, HandlerTransaction& tx) const {
+  CausedTransaction caused(tx, *event.envelope);
+  const BootTime begun = clock_.SinceBoot();
+  Decision decision;
+  try {
+    decision = handling_(*event.envelope, event.message, caused);
+  } catch (const SealaneException& thrown) {
+    const Error& error = thrown.error();
+    if (IsTrouble(error)) return {.kind = Ruling::Kind::kFailed, .outcome = {}, .undo = true, .trouble = error};
+    // A wrong set-up may be put right while the event waits; anything else will not change by waiting.
+    decision = error.kind() == ErrorKind::kMisconfigured ? Decision::RetryLater(error.code(), error.ToString())
+                                                         : Decision::Reject(error.code(), error.ToString());
+  } catch (const std::exception& thrown) {
+    decision = Decision::RetryLater("handler_failed", thrown.what());
+  } catch (...) {
+    decision = Decision::RetryLater("handler_failed", "the handler threw something that is no exception");
+  }
+  const double seconds = std::chrono::duration<double>(clock_.SinceBoot() - begun).count();
+  counters_.Update([&](ConsumerStats& stats) { stats.handler.Add(seconds); });
+
+  if (decision.kind == Decision::Kind::kDone || decision.kind == Decision::Kind::kIgnore) {
+    // A handler that passes over the error of its statement would leave the blame to whoever comes next.
+    if (const Status usable = tx.Check(); !usable) {
+      if (IsTrouble(usable.error())) {
+        return {.kind = Ruling::Kind::kFailed, .outcome = {}, .undo = true, .trouble = usable.error()};
+      }
+      decision = Decision::Reject("handler_passed_over_an_error", usable.error().ToString());
+    }
+  }
+  switch (decision.kind) {
+    case Decision::Kind::kDone: {
+      Ruling ruling{.kind = Ruling::Kind::kEffect};
+      ruling.outcome.kind = Outcome::Kind::kProcessed;
+      return ruling;
+    }
+    case Decision::Kind::kIgnore:
+      return Ignored(Ruling::Kind::kIgnored, std::move(decision.code));
+    default:
+      break;
+  }
+  Ruling ruling = Failure(decision, attempts);
+  ruling.undo = true;
+  return ruling;
+}
+
+Ruling EventJudge::Judge(const Incoming& event, const Standing& standing, const std::optional<Ruling>& verdict,
+                         BatchMemory& memory, HandlerTransaction& tx) const {
+  switch (standing.known) {
+    case Standing::Known::kDone:
+    case Standing::Known::kParked:
+      return Known(Ruling::Kind::kDuplicate);
+    case Standing::Known::kOtherBytes:
+      return Known(Ruling::Kind::kMismatch);
+    case Standing::Known::kTooOld: {
+      Ruling ruling =
+          Dead("too_old", "receipts of that time are forgotten: it may have been applied before and is not again");
+      Remember(event, ruling, memory);
+      return ruling;
+    }
+    case Standing::Known::kNew:
+      break;
+  }
+
+  const auto waiting = memory.units.find(event.unit);
+  std::int64_t seen = 0;
+  const bool guarded = Guarded(event);
+  if (guarded) {
+    seen = memory.versions.emplace(KeyOf(*event.envelope), standing.version_seen).first->second;
+    if (*event.envelope->aggregate.version <= seen) return Ignored(Ruling::Kind::kStale, "stale");
+  }
+  const bool next_version = guarded && *event.envelope->aggregate.version == seen + 1;
+  // What waits for an earlier version of this aggregate waits for exactly this event: it passes.
+  const bool held_in_store = standing.unit_waits && !(standing.unit_waits_for_gap && next_version);
+  const bool held_in_batch =
+      waiting != memory.units.end() && !(next_version && waiting->second == KeyOf(*event.envelope));
+  if (held_in_store || held_in_batch) {
+    return Parked(Ruling::Kind::kWaits, {.state = InboxState::kReceived});
+  }
+  std::optional<Ruling> refused = verdict ? verdict : Refuse(event);
+  if (!refused && guarded && !next_version) {
+    refused = Parked(Ruling::Kind::kGap, {.state = InboxState::kGap,
+                                          .attempts = 0,
+                                          .retry_after = options_.gap_timeout,
+                                          .error_code = "version_gap",
+                                          .error_message = GapText(*event.envelope, seen)});
+  }
+  Ruling ruling = refused ? std::move(*refused) : Handle(event, 1, tx);
+  if (!ruling.undo) {
+    if (guarded && !refused) ruling.outcome.version_seen = event.envelope->aggregate.version;
+    Remember(event, ruling, memory);
+  }
+  return ruling;
+}
+
+void EventJudge::Remember(const Incoming& event, const Ruling& ruling, BatchMemory& memory) {
+  if (ruling.outcome.kind == Outcome::Kind::kParked) {
+    // One that passed and failed is what the others wait for now, whatever they waited for before.
+    auto& waits_for = memory.units[event.unit];
+    waits_for.reset();
+    if (ruling.kind == Ruling::Kind::kGap) waits_for = KeyOf(*event.envelope);
+  }
+  if (ruling.outcome.version_seen) memory.versions[KeyOf(*event.envelope)] = *ruling.outcome.version_seen;
+}
+
+Ruling EventJudge::JudgeAgain(const Incoming& event, const RetryBatch& retry, HandlerTransaction& tx) const {
+  if (auto refused = Refuse(event)) {
+    refused->outcome.park.attempts = retry.attempts;
+    return std::move(*refused);
+  }
+  // An attempt is counted before it is made: more than are allowed means that the last ones took the process with
+  // them.
+  if (options_.retry.attempts_max > 0 && retry.attempts > options_.retry.attempts_max) {
+    return Dead("handler_crashed", "the process ended while it handled this event", retry.attempts - 1);
+  }
+  const bool guarded = Guarded(event);
+  if (guarded) {
+    const std::int64_t version = *event.envelope->aggregate.version;
+    if (version <= retry.version_seen) return Ignored(Ruling::Kind::kStale, "stale");
+    if (version != retry.version_seen + 1) {
+      const std::string text = GapText(*event.envelope, retry.version_seen);
+      // One that was accepted over a gap and failed is past that.
+      const bool accepted = options_.gap_policy == GapPolicy::kAccept && retry.state == InboxState::kFailed;
+      if (!retry.gap_overdue && !accepted) {
+        // Waiting is no attempt.
+        return Parked(Ruling::Kind::kGap, {.state = InboxState::kGap,
+                                           .attempts = retry.attempts - 1,
+                                           .retry_after = options_.gap_timeout,
+                                           .error_code = "version_gap",
+                                           .error_message = text});
+      }
+      if (options_.gap_policy == GapPolicy::kHold) {
+        return Dead("version_gap", text + "; the missing one did not come in time", retry.attempts);
+      }
+    }
+  }
+  Ruling ruling = Handle(event, retry.attempts, tx);
+  if (guarded && !ruling.undo) ruling.outcome.version_seen = event.envelope->aggregate.version;
+  return ruling;
+}
+
+}  // namespace sealane

@@ -1,0 +1,222 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sealane/envelope.hpp"
+#include "sealane/handler.hpp"
+#include "sealane/inbox_mode.hpp"
+#include "sealane/result.hpp"
+
+#include "broker/subscription.hpp"
+
+namespace sealane {
+
+/// Life of an event at a consumer. A receipt has one of these; what is parked has one of all but the first two.
+enum class InboxState : std::uint8_t {
+  kProcessed,
+  kIgnored,
+  kReceived,  ///< waits behind an earlier event of its unit
+  kGap,       ///< waits for an earlier version of its aggregate
+  kFailed,    ///< will be tried again
+  kDead,      ///< waits for a person
+  kSkipped,   ///< given up by a person; its followers go on
+};
+/// `PROCESSED`, `IGNORED`, `RECEIVED`, `GAP`, `FAILED`, `DEAD`, `SKIPPED`.
+std::string_view ToString(InboxState state);
+std::optional<InboxState> ParseInboxState(std::string_view text);
+
+/// An event that came, borrowed for the life of the batch it is in.
+struct Arrival {
+  const ReceivedMessage* message = nullptr;
+  const Envelope* envelope = nullptr;  ///< null: the message could not be read
+  EventId id;                          ///< of an unreadable message: made of its coordinates, the same every time
+  PayloadHash hash{};                  ///< of the payload as it came; of an unreadable message: of its value
+  Timestamp filed_at{};                ///< of the event itself, so that a redelivery is filed in the same place
+  std::string_view unit;               ///< what keeps order with it and waits behind it
+};
+
+/// What the store knows about an arrival, as of its batch's transaction.
+struct Standing {
+  enum class Known : std::uint8_t {
+    kNew,         ///< not seen; its receipt is written in this transaction
+    kDone,        ///< seen: processed, ignored or skipped
+    kParked,      ///< seen and set aside: it is there already
+    kOtherBytes,  ///< seen with another payload hash
+    kTooOld,      ///< not remembered, and from a time whose receipts are forgotten: it may have been seen
+  };
+  Known known = Known::kNew;
+  bool unit_waits = false;  ///< something of its unit is set aside (in front of it)
+  /// And the first of that is kGap, of this event's own aggregate.
+  bool unit_waits_for_gap = false;
+  std::int64_t version_seen =
+      0;  ///< of its aggregate, locked to the end of the transaction; only with guard_versions
+};
+
+/// The step of a partition in kOffsets mode.
+struct ProgressMove {
+  Partition partition;
+  std::int64_t epoch = 0;  ///< from Attach()
+  std::int64_t from = 0;   ///< where we think it stands: the `to` of the last move, or what Attach() said
+  std::int64_t to = 0;     ///< not in front of `from`: a partition never goes back (kMisuse `progress_backwards`)
+  /// Ids remembered up to this offset may be forgotten.
+  std::optional<std::int64_t> forget_through = {};
+};
+
+/// kMisuse (`progress_backwards`).
+Status CheckMove(const ProgressMove& move);
+
+struct BatchRequest {
+  std::span<const Arrival> arrivals;          ///< ids are distinct; in the order they came
+  bool guard_versions = false;                ///< look up and lock the versions of aggregates
+  std::optional<ProgressMove> progress = {};  ///< exactly in kOffsets mode
+  bool answer_at_once = false;                ///< Post() waits for its answer like Execute()
+};
+
+/// Why an event is set aside.
+struct ParkNote {
+  InboxState state = InboxState::kReceived;  ///< kReceived, kGap, kFailed, kDead
+  std::int32_t attempts = 0;
+  /// With kFailed and kGap: from now, by the store's clock. What was a gap before and is one again keeps its time
+  /// when that ends earlier.
+  std::optional<std::chrono::milliseconds> retry_after = {};
+  std::string error_code = {};  ///< with a message: a failure now
+  std::string error_message = {};
+};
+
+/// What became of an arrival; the default writes nothing and suits what was known already.
+struct Outcome {
+  enum class Kind : std::uint8_t { kNothing, kProcessed, kIgnored, kParked };
+  Kind kind = Kind::kNothing;
+  std::string code = {};                          ///< with kIgnored: why
+  ParkNote park = {};                             ///< with kParked
+  std::optional<std::int64_t> version_seen = {};  ///< the aggregate's version from now on
+};
+
+/// A transaction with some arrivals. Destroying it unfinished rolls everything back.
+class InboxBatch : public HandlerTransaction {
+ public:
+  /// One per arrival, in their order.
+  virtual const std::vector<Standing>& standings() const = 0;
+  /// Waits for the answers to everything that was posted. The error of the first that failed, now and ever after: it
+  /// is not known whose it was. Finish() does this too.
+  virtual Status Settle() { return Ok(); }
+  /// Writes what became of the arrivals (receipts, parked messages, versions, progress) and commits, all or nothing.
+  /// Units of arrivals that got processed or ignored and that wait for a gap become due at once. kInDoubt when the
+  /// connection broke during the commit; after any error nothing can be done with the batch but destroy it.
+  virtual Status Finish(std::span<const Outcome> outcomes) = 0;
+  /// Undoes what was written through this transaction since it was opened, failed statements included; the arrivals
+  /// stay filed, and Finish() can follow. Only for the batch of a RetryBatch.
+  virtual Status Rewind() = 0;
+};
+
+/// A message that was set aside, and its own transaction in which it is tried again.
+struct RetryBatch {
+  ReceivedMessage message;  ///< as it came
+  EventId id;
+  std::string unit;
+  InboxState state = InboxState::kFailed;
+  std::int32_t attempts = 0;  ///< this one included: it was counted before, so that a crash counts too
+  Timestamp parked_at{};
+  std::optional<Timestamp> first_failed_at = {};
+  bool gap_overdue = false;  ///< state is kGap and its time is over
+  std::int64_t version_seen = 0;
+  std::unique_ptr<InboxBatch>
+      batch;  ///< its one standing is kNew; Finish() takes one outcome, kParked keeps it aside
+};
+
+/// How a partition stood when we took it.
+struct AttachedPartition {
+  Partition partition;
+  std::int64_t epoch = 0;                        ///< grows with every Attach()
+  std::optional<std::int64_t> next_offset = {};  ///< kOffsets: where to begin; empty: it has no position yet
+  /// kOffsets: every event that had an outcome, set aside or not; newest last, at most as many as asked for.
+  std::vector<EventId> recent = {};
+  std::vector<std::int64_t> recent_through = {};  ///< the offset that each of these is remembered up to
+  std::int32_t deaths = 0;                        ///< how often in a row an owner ended without Detach() or Calm()
+  /// The event that the last owner was at when it died, and how many died there in a row.
+  std::optional<std::int64_t> suspect_offset = {};
+  std::int32_t suspect_deaths = 0;
+};
+
+struct PruneReport {
+  std::int64_t receipts = 0;
+  bool more = false;  ///< the limit ended it; call again
+};
+
+/// By the store's clock.
+struct InboxTimes {
+  Timestamp now{};
+  Timestamp added_at{};  ///< when this consumer was added to the store
+};
+
+struct InboxCounts {
+  std::int64_t parked = 0;  ///< everything set aside that waits, bounded by kCountMax
+  std::int64_t dead = 0;
+  std::int64_t gaps = 0;
+  static constexpr std::int64_t kCountMax = 100'000;
+};
+
+/// Port: the inbox of one consumer in one store. One connection, not thread-safe: a worker owns one for life. Errors
+/// of kind kUnavailable mean: the connection is gone, open a new one.
+///
+/// Every consumer has a namespace of its own: receipts, versions, positions and what is parked are per consumer.
+class InboxStore {
+ public:
+  virtual ~InboxStore() = default;
+
+  // ---- applying ----
+
+  /// Opens a transaction, files the arrivals and says what is known of each. Two transactions that file the same
+  /// event wait for each other: the second sees what the first has committed, or is the first when that rolled back.
+  /// kFenced (`partition_fenced`) when the progress is not what the request says: somebody else has the partition.
+  virtual Result<std::unique_ptr<InboxBatch>> Open(const BatchRequest& request) = 0;
+
+  // ---- what was set aside ----
+
+  /// Units whose first parked message may be tried now, longest waiting first. The first of a unit is the one that
+  /// came first; with `by_version` the one with the lowest aggregate version. A unit whose first message is dead has
+  /// none.
+  virtual Result<std::vector<std::string>> DueUnits(bool by_version, std::size_t limit) = 0;
+  /// Counts an attempt at the first message of the unit, commits that, and opens the transaction to try it again.
+  /// Until Finish(), or `patience` after a crash, nobody else gets it. Empty when it is not due, or somebody else is
+  /// at it.
+  virtual Result<std::optional<RetryBatch>> OpenRetry(const std::string& unit, bool by_version,
+                                                      std::chrono::milliseconds patience) = 0;
+
+  // ---- partitions ----
+
+  /// Takes partitions over: their former owner is fenced from here on.
+  virtual Result<std::vector<AttachedPartition>> Attach(std::span<const Partition> partitions,
+                                                        std::size_t recent_max) = 0;
+  /// A clean end of our time with these. Those that somebody else has attached meanwhile are passed over.
+  virtual Status Detach(std::span<const AttachedPartition> partitions) = 0;
+  /// Notes that the event at `offset` is about to be handled; Finish() of a batch with it takes the note away.
+  virtual Status Suspect(const AttachedPartition& partition, std::int64_t offset) = 0;
+  /// The partition goes well: deaths and suspicion are forgotten.
+  virtual Status Calm(const AttachedPartition& partition) = 0;
+
+  // ---- keeping ----
+
+  virtual Result<InboxCounts> Count() = 0;
+  /// Makes room for what comes (partitions by time). Cheap, to be called every few minutes.
+  virtual Status Tend() = 0;
+  virtual Result<InboxTimes> Times() = 0;
+  /// Forgets receipts of processed and ignored events filed before `before`; from then on an event that old is
+  /// kTooOld unless it is remembered. Receipts of what waits and of what was skipped stay. Messages that were set
+  /// aside before `before` and skipped are cleared away, in both modes. At most `limit` rows; the report counts
+  /// receipts.
+  virtual Result<PruneReport> Prune(Timestamp before, std::size_t limit) = 0;
+};
+
+using OpenInboxStore = std::function<Result<std::unique_ptr<InboxStore>>()>;
+
+}  // namespace sealane

@@ -1,0 +1,280 @@
+#include "memory/inbox_state.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace sealane::memory {
+namespace {
+
+bool IsFinished(InboxState state) {
+  return state == InboxState::kProcessed || state == InboxState::kIgnored || state == InboxState::kSkipped;
+}
+
+bool NamesSomething(const InboxAggregate& aggregate) {
+  return !std::get<2>(aggregate).empty();
+}
+
+}  // namespace
+
+Error PartitionFenced(const Partition& partition) {
+  return Error(ErrorKind::kFenced, "partition_fenced",
+               fmt::format("somebody else has partition {} of topic {}", partition.number, partition.topic))
+      .WithHint("drop what is under way for it; its owner does the work");
+}
+
+bool ParkedMessage::may_be_tried(Timestamp now) const {
+  if (claimed_until && *claimed_until > now) return false;
+  switch (state) {
+    case InboxState::kReceived:
+    case InboxState::kFailed:
+      return !next_attempt_at || *next_attempt_at <= now;
+    case InboxState::kGap:
+      return next_attempt_at && *next_attempt_at <= now;
+    default:
+      return false;
+  }
+}
+
+void ParkedMessage::Note(const ParkNote& note, Timestamp now) {
+  SEALANE_ASSERT(!IsFinished(note.state), "a message is set aside in a state that waits");
+  state = note.state;
+  attempts = note.attempts;
+  next_attempt_at.reset();
+  claimed_until.reset();
+  if (note.retry_after && (state == InboxState::kFailed || state == InboxState::kGap)) {
+    next_attempt_at = now + *note.retry_after;
+  }
+  if (state == InboxState::kGap) {
+    // One that is still a gap keeps its time, however often it was woken.
+    if (gap_until && (!next_attempt_at || *gap_until < *next_attempt_at)) next_attempt_at = gap_until;
+    gap_until = next_attempt_at;
+  } else {
+    gap_until.reset();
+  }
+  if (note.error_code.empty()) return;
+  if (!first_failed_at) first_failed_at = now;
+  last_failed_at = now;
+  error_code = note.error_code;
+  error_message = note.error_message;
+}
+
+void PartitionRecord::ClearSuspicion() {
+  suspect_offset.reset();
+  suspect_epoch = 0;
+  suspect_deaths = 0;
+}
+
+InboxItem InboxItem::Of(const Arrival& arrival) {
+  InboxItem item;
+  item.id = arrival.id;
+  item.hash = arrival.hash;
+  item.filed_at = arrival.filed_at;
+  item.unit = arrival.unit;
+  if (arrival.envelope != nullptr) {
+    item.aggregate = {arrival.envelope->tenant, arrival.envelope->aggregate.type, arrival.envelope->aggregate.id};
+    item.version = arrival.envelope->aggregate.version;
+    item.type = arrival.envelope->type;
+  }
+  item.partition = arrival.message->partition;
+  item.offset = arrival.message->offset;
+  item.message = arrival.message;
+  return item;
+}
+
+InboxItem InboxItem::Of(const ParkedMessage& parked) {
+  InboxItem item;
+  item.id = parked.id;
+  item.hash = parked.hash;
+  item.unit = parked.unit;
+  item.type = parked.type;
+  item.aggregate = parked.aggregate;
+  item.version = parked.version;
+  item.partition = parked.message.partition;
+  item.offset = parked.message.offset;
+  item.place = parked.place;
+  return item;
+}
+
+std::int64_t ConsumerRecord::VersionOf(const InboxAggregate& aggregate) const {
+  const auto found = versions.find(aggregate);
+  return found == versions.end() ? 0 : found->second;
+}
+
+ParkedMessage* ConsumerRecord::FirstOf(std::string_view unit, bool by_version) {
+  ParkedMessage* first = nullptr;
+  for (auto& [place, message] : parked) {
+    if (message.unit != unit || !message.holds_back()) continue;
+    if (first == nullptr) first = &message;
+    if (!by_version || !first->version) break;
+    // It waits for earlier versions of its aggregate, and for nothing else that came later.
+    if (message.aggregate == first->aggregate && message.version && *message.version < *first->version) {
+      first = &message;
+    }
+  }
+  return first;
+}
+
+Standing::Known ConsumerRecord::KnownOf(const InboxItem& item) const {
+  const auto judge = [&](InboxState state, const PayloadHash& hash) {
+    if (hash != item.hash) return Standing::Known::kOtherBytes;
+    return IsFinished(state) ? Standing::Known::kDone : Standing::Known::kParked;
+  };
+  if (const auto receipt = receipts.find(item.id); receipt != receipts.end()) {
+    return judge(receipt->second.state, receipt->second.hash);
+  }
+  if (const auto place = places_of.lower_bound(item.id); place != places_of.upper_bound(item.id)) {
+    const ParkedMessage& message = parked.at(place->second);
+    return judge(message.state, message.hash);
+  }
+  return item.filed_at < forgotten_before ? Standing::Known::kTooOld : Standing::Known::kNew;
+}
+
+Standing ConsumerRecord::StandingOf(const InboxItem& item, bool guard_versions) {
+  Standing standing;
+  standing.known = KnownOf(item);
+  if (const ParkedMessage* const first = FirstOf(item.unit, guard_versions); first != nullptr) {
+    standing.unit_waits = true;
+    standing.unit_waits_for_gap =
+        first->state == InboxState::kGap && item.version && first->aggregate == item.aggregate;
+  }
+  if (guard_versions) standing.version_seen = VersionOf(item.aggregate);
+  return standing;
+}
+
+Status ConsumerRecord::CheckProgress(const ProgressMove& move) const {
+  SEALANE_RETURN_IF_ERROR(CheckMove(move));
+  const auto found = partitions.find(move.partition);
+  // A partition without a position takes the first one that its owner names.
+  if (found != partitions.end() && found->second.epoch == move.epoch &&
+      found->second.next_offset.value_or(move.from) == move.from) {
+    return Ok();
+  }
+  return PartitionFenced(move.partition);
+}
+
+void ConsumerRecord::Write(const InboxItem& item, const Outcome& outcome, Timestamp now) {
+  if (outcome.version_seen && NamesSomething(item.aggregate)) versions[item.aggregate] = *outcome.version_seen;
+  switch (outcome.kind) {
+    case Outcome::Kind::kNothing:
+      if (item.place != 0) parked.at(item.place).claimed_until.reset();
+      break;
+    case Outcome::Kind::kProcessed:
+      Finish(item, InboxState::kProcessed, "", now);
+      break;
+    case Outcome::Kind::kIgnored:
+      Finish(item, InboxState::kIgnored, outcome.code, now);
+      break;
+    case Outcome::Kind::kParked:
+      Park(item, outcome.park, now);
+      break;
+  }
+  const auto partition = partitions.find(item.partition);
+  if (partition != partitions.end() && partition->second.suspect_offset == item.offset) {
+    partition->second.ClearSuspicion();
+  }
+}
+
+void ConsumerRecord::Record(const InboxItem& item, InboxState state, const std::string& code,
+                            const std::string& message, Timestamp now) {
+  if (mode != InboxMode::kRecord) return;
+  Receipt& receipt = receipts
+                         .try_emplace(item.id, Receipt{item.filed_at,
+                                                       state,
+                                                       item.hash,
+                                                       now,
+                                                       {item.partition, item.offset},
+                                                       item.type,
+                                                       item.aggregate,
+                                                       item.version})
+                         .first->second;
+  if (receipt.hash != item.hash) return;
+  receipt.state = state;
+  receipt.finished_at = IsFinished(state) ? std::optional(now) : std::nullopt;
+  receipt.code = code;
+  receipt.message = message;
+}
+
+void ConsumerRecord::Finish(const InboxItem& item, InboxState state, const std::string& code, Timestamp now) {
+  if (item.place != 0) Unpark(item.place);
+  Record(item, state, code, "", now);
+  WakeGaps(item.unit, now);
+}
+
+void ConsumerRecord::WakeGaps(std::string_view unit, Timestamp now) {
+  for (auto& [place, message] : parked) {
+    if (message.unit == unit && message.state == InboxState::kGap) message.next_attempt_at = now;
+  }
+}
+
+void ConsumerRecord::Unpark(std::int64_t place) {
+  std::erase_if(places_of, [&](const auto& entry) { return entry.second == place; });
+  parked.erase(place);
+}
+
+bool ConsumerRecord::IsParkedAlready(const InboxItem& item) const {
+  const auto [first, last] = places_of.equal_range(item.id);
+  return std::any_of(first, last, [&](const auto& entry) {
+    const ReceivedMessage& message = parked.at(entry.second).message;
+    return message.partition == item.partition && message.offset == item.offset;
+  });
+}
+
+void ConsumerRecord::Park(const InboxItem& item, const ParkNote& note, Timestamp now) {
+  if (item.place == 0 && IsParkedAlready(item)) return;
+  const std::int64_t place = item.place != 0 ? item.place : ++last_place;
+  ParkedMessage& message = parked[place];
+  if (item.place == 0) {
+    message.place = place;
+    message.message = *item.message;
+    message.id = item.id;
+    message.hash = item.hash;
+    message.unit = item.unit;
+    message.type = item.type;
+    message.aggregate = item.aggregate;
+    message.version = item.version;
+    message.parked_at = now;
+    places_of.emplace(item.id, place);
+  }
+  message.Note(note, now);
+  Record(item, note.state, note.error_code, note.error_message, now);
+}
+
+void ConsumerRecord::Forget(Timestamp before, std::size_t limit, PruneReport& report) {
+  forgotten_before = std::max(forgotten_before, before);
+  for (auto receipt = receipts.begin(); receipt != receipts.end();) {
+    const InboxState receipt_state = receipt->second.state;
+    const bool is_done = receipt_state == InboxState::kProcessed || receipt_state == InboxState::kIgnored;
+    if (!is_done || receipt->second.filed_at >= before) {
+      ++receipt;
+    } else if (static_cast<std::size_t>(report.receipts) == limit) {
+      report.more = true;
+      break;
+    } else {
+      receipt = receipts.erase(receipt);
+      ++report.receipts;
+    }
+  }
+}
+
+void ConsumerRecord::ClearSkipped(Timestamp before, std::size_t limit) {
+  std::vector<std::int64_t> old;
+  for (const auto& [place, message] : parked) {
+    if (old.size() < limit && message.state == InboxState::kSkipped && message.parked_at < before) {
+      old.push_back(place);
+    }
+  }
+  for (const std::int64_t place : old) Unpark(place);
+}
+
+void ConsumerRecord::Move(const ProgressMove& move, std::vector<EventId> finished) {
+  PartitionRecord& partition = partitions.at(move.partition);
+  partition.next_offset = move.to;
+  if (!finished.empty()) partition.recent.push_back({move.to, std::move(finished)});
+  if (move.forget_through) {
+    std::erase_if(partition.recent, [&](const auto& batch) { return batch.through <= *move.forget_through; });
+  }
+}
+
+}  // namespace sealane::memory

@@ -1,0 +1,463 @@
+#include <array>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "ops/operator_action.hpp"
+#include "postgres/conditions.hpp"
+#include "postgres/connection.hpp"
+#include "postgres/inbox_session.hpp"
+#include "postgres/postgres_migrator.hpp"
+#include "postgres/postgres_store.hpp"
+#include "postgres/row_text.hpp"
+#include "postgres/short_transaction.hpp"
+
+namespace sealane::postgres {
+namespace {
+
+/// Every index begins with the consumer: who looks for an event without naming one looks under each.
+std::string UnderEveryConsumer(std::string_view table) {
+  return fmt::format(" AND {}.consumer = ANY (ARRAY(SELECT name FROM {{0}}.inbox_consumer))", table);
+}
+
+Conditions ConditionsOf(const ReceiptFilter& filter) {
+  Conditions conditions;
+  conditions.AddIf("r.consumer", filter.consumer);
+  if (filter.event_id && !filter.consumer) conditions.sql += UnderEveryConsumer("r");
+  if (filter.state) conditions.Add("r.state", std::string(ToString(*filter.state)));
+  if (filter.event_id) conditions.Add("r.event_id", filter.event_id->ToString());
+  conditions.AddIf("r.topic", filter.topic);
+  conditions.AddIf("r.aggregate_type", filter.aggregate_type);
+  conditions.AddIf("r.aggregate_id", filter.aggregate_id);
+  return conditions;
+}
+
+Conditions ConditionsOf(const ParkedFilter& filter) {
+  Conditions conditions;
+  conditions.AddIf("p.consumer", filter.consumer);
+  if (filter.unit) conditions.Add("p.unit", UnitToText(*filter.unit));
+  conditions.AddIf("p.error_code", filter.error_code);
+  conditions.AddIf("p.topic", filter.topic);
+  if (filter.state) {
+    conditions.Add("p.state", std::string(ToString(*filter.state)));
+  } else {
+    conditions.sql += " AND p.state IN ('GAP', 'FAILED', 'DEAD')";
+  }
+  return conditions;
+}
+
+Conditions ConditionsOf(const std::optional<std::string>& consumer, const EventId& id) {
+  Conditions conditions;
+  conditions.AddIf("p.consumer", consumer);
+  if (!consumer) conditions.sql += UnderEveryConsumer("p");
+  conditions.Add("p.event_id", id.ToString());
+  return conditions;
+}
+
+struct Identity {
+  EventId id;
+  InboxState state;
+};
+Result<Identity> ReadIdentity(std::string_view id, std::string_view state) {
+  const auto parsed_id = EventId::Parse(id);
+  const auto parsed_state = ParseInboxState(state);
+  if (parsed_id && parsed_state) return Identity{*parsed_id, *parsed_state};
+  return Error(ErrorKind::kCorrupt, "row_corrupt", fmt::format("{} with state {} is no event", id, state))
+      .WithHint("look at the row in the tables inbox and inbox_parked");
+}
+
+PartitionOffset ReadSource(FieldReader& row) {
+  PartitionOffset source;
+  source.partition.topic = row.Text();
+  source.partition.number = static_cast<std::int32_t>(row.Int());
+  source.offset = row.Int();
+  return source;
+}
+
+Result<InboxReceipt> ReadReceipt(const PgResult& result, int number) {
+  FieldReader row(result, number);
+  InboxReceipt receipt;
+  receipt.consumer = row.Text();
+  const std::string id = row.Text();
+  SEALANE_ASSIGN_OR_RETURN(const Identity identity, ReadIdentity(id, row.Text()));
+  receipt.id = identity.id;
+  receipt.state = identity.state;
+  receipt.source = ReadSource(row);
+  receipt.type = row.Text();
+  receipt.tenant = row.Text();
+  receipt.aggregate_type = row.Text();
+  receipt.aggregate_id = row.Text();
+  receipt.aggregate_version = row.OptionalInt();
+  receipt.filed_at = row.Time();
+  receipt.received_at = row.Time();
+  receipt.finished_at = row.OptionalTime();
+  receipt.code = row.Text();
+  receipt.message = row.Text();
+  return receipt;
+}
+
+struct ParkedRow {
+  std::int64_t place = 0;
+  ParkedEvent event;
+};
+
+Result<ParkedRow> ReadParked(const PgResult& result, int number) {
+  FieldReader row(result, number);
+  ParkedRow parked;
+  parked.place = row.Int();
+  ParkedEvent& event = parked.event;
+  event.consumer = row.Text();
+  const std::string id = row.Text();
+  SEALANE_ASSIGN_OR_RETURN(const Identity identity, ReadIdentity(id, row.Text()));
+  event.id = identity.id;
+  event.state = identity.state;
+  event.unit = UnitFromText(row.Text());
+  event.attempts = static_cast<std::int32_t>(row.Int());
+  event.is_claimed = row.Truth();
+  event.parked_at = row.Time();
+  event.next_attempt_at = row.OptionalTime();
+  event.gap_until = row.OptionalTime();
+  event.first_failed_at = row.OptionalTime();
+  event.last_failed_at = row.OptionalTime();
+  event.error_code = row.Text();
+  event.error_message = row.Text();
+  event.source = ReadSource(row);
+  event.type = row.Text();
+  event.tenant = row.Text();
+  event.aggregate_type = row.Text();
+  event.aggregate_id = row.Text();
+  event.aggregate_version = row.OptionalInt();
+  event.followers = row.Int();
+  return parked;
+}
+
+class PostgresInboxDesk final : public InboxDesk {
+ public:
+  PostgresInboxDesk(Connection connection, std::string quoted_schema)
+      : connection_(std::move(connection)), schema_(std::move(quoted_schema)) {}
+
+  Result<std::vector<InboxSummary>> Summaries() override;
+  Result<std::vector<InboxReceipt>> List(const ReceiptFilter& filter) override;
+  Result<std::vector<ParkedEvent>> Parked(const ParkedFilter& filter) override;
+  Result<InboxFindings> Find(const std::optional<std::string>& consumer, const EventId& id) override;
+  Result<std::int64_t> Retry(const ParkedFilter& which, const OperatorAction& why) override {
+    return MakeDue(which.consumer, ConditionsOf(which), DeskLimit(which.limit), why);
+  }
+  Result<std::int64_t> Retry(const std::string& consumer, const EventId& id, const OperatorAction& why) override {
+    return MakeDue(consumer, ConditionsOf(consumer, id), kDeadLettersMax, why);
+  }
+  Result<std::int64_t> Skip(const std::string& consumer, const EventId& id, const OperatorAction& why) override;
+
+ private:
+  /// {0} is the schema.
+  Result<PgResult> Run(std::string_view sql, std::span<const TextParameter> parameters = {}) {
+    return Execute(connection_.get(), fmt::format(fmt::runtime(sql), schema_), parameters);
+  }
+  Status RequireConsumer(const std::optional<std::string>& consumer);
+  Status CountReceipts(InboxSummary& summary);
+  Status CountParked(InboxSummary& summary);
+  Status ReadPartitions(InboxSummary& summary);
+  /// Of events filed within a span, which is SQL.
+  Status SelectReceipts(const ReceiptFilter& filter, std::string_view span, std::vector<InboxReceipt>& receipts);
+  Result<std::vector<ParkedRow>> SelectParked(Conditions conditions, std::size_t limit);
+  Result<std::int64_t> MakeDue(const std::optional<std::string>& consumer, Conditions conditions, std::size_t limit,
+                               const OperatorAction& why);
+  Status GiveUp(const ParkedRow& row, const OperatorAction& why);
+  /// To the end of the transaction; returns the last one that was seen.
+  Result<std::int64_t> LockVersion(const ParkedEvent& event);
+  Status PassVersion(const ParkedEvent& event);
+
+  Connection connection_;
+  std::string schema_;
+};
+
+// ---- looking
+
+Status PostgresInboxDesk::RequireConsumer(const std::optional<std::string>& consumer) {
+  if (!consumer) return Ok();
+  const std::array<TextParameter, 1> parameters = {*consumer};
+  SEALANE_ASSIGN_OR_RETURN(const PgResult found, Run("SELECT 1 FROM {0}.inbox_consumer WHERE name = $1", parameters));
+  if (PQntuples(found.get()) > 0) return Ok();
+  return UnknownConsumer(*consumer);
+}
+
+Result<std::vector<InboxSummary>> PostgresInboxDesk::Summaries() {
+  SEALANE_ASSIGN_OR_RETURN(const PgResult result, Run("SELECT name, mode FROM {0}.inbox_consumer ORDER BY name"));
+  std::vector<InboxSummary> summaries;
+  for (int row = 0; row < PQntuples(result.get()); ++row) {
+    InboxSummary& summary = summaries.emplace_back();
+    summary.consumer = Text(result, row, 0);
+    const auto mode = ParseInboxMode(TextAt(result, row, 1));
+    if (!mode) {
+      return Error(ErrorKind::kCorrupt, "row_corrupt",
+                   fmt::format("{} is no mode of an inbox", TextAt(result, row, 1)))
+          .WithHint("look at the row in the table inbox_consumer");
+    }
+    summary.mode = *mode;
+    SEALANE_RETURN_IF_ERROR(CountReceipts(summary));
+    SEALANE_RETURN_IF_ERROR(CountParked(summary));
+    SEALANE_RETURN_IF_ERROR(ReadPartitions(summary));
+  }
+  return summaries;
+}
+
+Status PostgresInboxDesk::CountReceipts(InboxSummary& summary) {
+  // One more than are told, to see that there are more.
+  const std::array<TextParameter, 2> parameters = {summary.consumer, std::to_string(InboxCounts::kCountMax + 1)};
+  SEALANE_ASSIGN_OR_RETURN(const PgResult counts,
+                           Run("SELECT r.state, count(*) FROM (SELECT state FROM {0}.inbox WHERE consumer = $1"
+                               " LIMIT $2::int8) r GROUP BY r.state",
+                               parameters));
+  std::int64_t all = 0;
+  for (int row = 0; row < PQntuples(counts.get()); ++row) {
+    all += IntAt(counts, row, 1);
+    if (const auto state = ParseInboxState(TextAt(counts, row, 0))) summary.receipts[*state] = IntAt(counts, row, 1);
+  }
+  summary.more_receipts = all > InboxCounts::kCountMax;
+  return Ok();
+}
+
+Status PostgresInboxDesk::CountParked(InboxSummary& summary) {
+  const std::array<TextParameter, 2> parameters = {summary.consumer, std::to_string(InboxCounts::kCountMax)};
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult counts,
+      Run(fmt::format("SELECT count(*), count(*) FILTER (WHERE w.state = 'DEAD'), count(*) FILTER"
+                      " (WHERE w.state = 'GAP'), (SELECT {} FROM {{0}}.inbox_parked p WHERE p.consumer = $1"
+                      " AND p.state <> 'SKIPPED' ORDER BY p.place LIMIT 1) FROM (SELECT state FROM {{0}}.inbox_parked"
+                      " WHERE consumer = $1 AND state <> 'SKIPPED' LIMIT $2::int8) w",
+                      Micros("p.parked_at")),
+          parameters));
+  summary.waiting = {.parked = IntAt(counts, 0, 0), .dead = IntAt(counts, 0, 1), .gaps = IntAt(counts, 0, 2)};
+  summary.oldest_parked_at = OptionalTime(counts, 0, 3);
+  return Ok();
+}
+
+Status PostgresInboxDesk::ReadPartitions(InboxSummary& summary) {
+  const std::array<TextParameter, 1> parameters = {summary.consumer};
+  // Byte order, as the other stores have it.
+  SEALANE_ASSIGN_OR_RETURN(const PgResult result,
+                           Run("SELECT topic, partition, epoch, next_offset FROM {0}.inbox_progress"
+                               " WHERE consumer = $1 ORDER BY topic COLLATE \"C\", partition",
+                               parameters));
+  for (int row = 0; row < PQntuples(result.get()); ++row) {
+    summary.partitions.push_back({{Text(result, row, 0), static_cast<std::int32_t>(IntAt(result, row, 1))},
+                                  IntAt(result, row, 2),
+                                  OptionalInt(result, row, 3)});
+  }
+  return Ok();
+}
+
+Status PostgresInboxDesk::SelectReceipts(const ReceiptFilter& filter, std::string_view span,
+                                         std::vector<InboxReceipt>& receipts) {
+  const std::size_t limit = DeskLimit(filter.limit);
+  if (receipts.size() == limit) return Ok();
+  Conditions conditions = ConditionsOf(filter);
+  const std::string limit_parameter = conditions.Bind(std::to_string(limit - receipts.size()));
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult result,
+      Run(fmt::format("SELECT r.consumer, r.event_id, r.state, r.topic, r.partition, r.\"offset\", r.event_type,"
+                      " r.tenant, r.aggregate_type, r.aggregate_id, r.aggregate_version, {}, {}, {}, r.code,"
+                      " r.message FROM {{0}}.inbox r WHERE {} AND {}"
+                      " ORDER BY r.filed_at DESC, r.event_id DESC, r.consumer LIMIT {}::int8",
+                      Micros("r.filed_at"), Micros("r.received_at"), Micros("r.finished_at"), conditions.sql, span,
+                      limit_parameter),
+          conditions.parameters));
+  for (int row = 0; row < PQntuples(result.get()); ++row) {
+    SEALANE_ASSIGN_OR_RETURN(InboxReceipt receipt, ReadReceipt(result, row));
+    receipts.push_back(std::move(receipt));
+  }
+  return Ok();
+}
+
+Result<std::vector<InboxReceipt>> PostgresInboxDesk::List(const ReceiptFilter& filter) {
+  SEALANE_RETURN_IF_ERROR(RequireConsumer(filter.consumer));
+  std::vector<InboxReceipt> receipts;
+  if (filter.event_id) {
+    SEALANE_RETURN_IF_ERROR(SelectReceipts(filter, "true", receipts));
+    return receipts;
+  }
+  // No index has receipts in the order of time. Their partitions have, so the newest are looked through first, and
+  // most of the table not at all. now() stands still within a transaction only.
+  ShortTransaction transaction(connection_.get());
+  SEALANE_RETURN_IF_ERROR(transaction.Begin());
+  for (const std::string_view span :
+       {"r.filed_at >= now() - interval '1 day'",
+        "r.filed_at < now() - interval '1 day' AND r.filed_at >= now() - interval '8 days'",
+        "r.filed_at < now() - interval '8 days'"}) {
+    SEALANE_RETURN_IF_ERROR(SelectReceipts(filter, span, receipts));
+  }
+  return receipts;
+}
+
+Result<std::vector<ParkedRow>> PostgresInboxDesk::SelectParked(Conditions conditions, std::size_t limit) {
+  const std::string limit_parameter = conditions.Bind(std::to_string(limit));
+  // A gap that waits until it is woken is due in the infinite, which is no time to show.
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult result,
+      Run(fmt::format(
+              "SELECT p.place, p.consumer, p.event_id, p.state, p.unit, p.attempts,"
+              " coalesce(p.claimed_until > clock_timestamp(), false), {}, {}, {}, {}, {}, p.error_code,"
+              " p.error_message, p.topic, p.partition, p.\"offset\", p.event_type, p.tenant, p.aggregate_type,"
+              " p.aggregate_id, p.aggregate_version, CASE WHEN p.state = 'SKIPPED' THEN 0 ELSE (SELECT count(*) FROM"
+              " (SELECT FROM {{0}}.inbox_parked f WHERE f.consumer = p.consumer AND f.unit = p.unit"
+              " AND f.place > p.place AND f.state <> 'SKIPPED' LIMIT {}) w) END"
+              " FROM {{0}}.inbox_parked p WHERE {} ORDER BY p.parked_at, p.place LIMIT {}::int8",
+              Micros("p.parked_at"), Micros("nullif(p.next_attempt_at, 'infinity')"), Micros("p.gap_until"),
+              Micros("p.first_failed_at"), Micros("p.last_failed_at"), kFollowersMax, conditions.sql,
+              limit_parameter),
+          conditions.parameters));
+  std::vector<ParkedRow> rows;
+  for (int row = 0; row < PQntuples(result.get()); ++row) {
+    SEALANE_ASSIGN_OR_RETURN(ParkedRow parked, ReadParked(result, row));
+    rows.push_back(std::move(parked));
+  }
+  return rows;
+}
+
+Result<std::vector<ParkedEvent>> PostgresInboxDesk::Parked(const ParkedFilter& filter) {
+  SEALANE_RETURN_IF_ERROR(RequireConsumer(filter.consumer));
+  SEALANE_ASSIGN_OR_RETURN(std::vector<ParkedRow> rows, SelectParked(ConditionsOf(filter), DeskLimit(filter.limit)));
+  std::vector<ParkedEvent> events;
+  for (ParkedRow& row : rows) events.push_back(std::move(row.event));
+  return events;
+}
+
+Result<InboxFindings> PostgresInboxDesk::Find(const std::optional<std::string>& consumer, const EventId& id) {
+  InboxFindings findings;
+  SEALANE_ASSIGN_OR_RETURN(findings.receipts, List({.consumer = consumer, .event_id = id, .limit = kDeadLettersMax}));
+  SEALANE_ASSIGN_OR_RETURN(std::vector<ParkedRow> rows, SelectParked(ConditionsOf(consumer, id), kDeadLettersMax));
+  for (ParkedRow& row : rows) findings.parked.push_back(std::move(row.event));
+  return findings;
+}
+
+// ---- deciding
+
+Result<std::int64_t> PostgresInboxDesk::MakeDue(const std::optional<std::string>& consumer, Conditions conditions,
+                                                std::size_t limit, const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  SEALANE_RETURN_IF_ERROR(RequireConsumer(consumer));
+  const std::string limit_parameter = conditions.Bind(std::to_string(limit));
+  const std::string actor = conditions.Bind(why.actor);
+  const std::string reason = conditions.Bind(why.reason);
+  const std::string on = conditions.Bind(AuditTarget("", ""));  // what stands between the event and the consumer
+  ShortTransaction transaction(connection_.get());
+  SEALANE_RETURN_IF_ERROR(transaction.Begin());
+  // One descent per receipt, however many the table has.
+  SEALANE_RETURN_IF_ERROR(Run("SET LOCAL enable_hashjoin = off"));
+  SEALANE_RETURN_IF_ERROR(Run("SET LOCAL enable_mergejoin = off"));
+  SEALANE_RETURN_IF_ERROR(Run("SET LOCAL enable_seqscan = off"));
+  // Locked in one order, so that two operators do not wait for each other in a circle. What somebody is at is waited
+  // for, and looked at again afterwards.
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult changed,
+      Run(fmt::format(
+              "WITH chosen AS MATERIALIZED (SELECT p.place, p.consumer, p.event_id, p.filed_at, p.payload_hash"
+              " FROM {{0}}.inbox_parked p WHERE {} AND p.state IN ('FAILED', 'DEAD', 'GAP')"
+              " ORDER BY p.parked_at, p.place LIMIT {}::int8 FOR UPDATE),"
+              " changed AS (UPDATE {{0}}.inbox_parked p SET attempts = 0, next_attempt_at = clock_timestamp(),"
+              " claimed_until = NULL, state = CASE p.state WHEN 'GAP' THEN 'GAP' ELSE 'FAILED' END"
+              " FROM chosen c WHERE p.place = c.place),"
+              " receipts AS (UPDATE {{0}}.inbox r SET state = 'FAILED' FROM chosen c WHERE r.consumer = c.consumer"
+              " AND r.event_id = c.event_id AND r.filed_at = c.filed_at AND r.payload_hash = c.payload_hash"
+              " AND r.state = 'DEAD'),"
+              " recorded AS (INSERT INTO {{0}}.audit (actor, action, target, reason)"
+              " SELECT {}, 'inbox.retry', c.event_id::text || {} || c.consumer, {} FROM chosen c RETURNING 1)"
+              " SELECT count(*) FROM recorded",
+              conditions.sql, limit_parameter, actor, on, reason),
+          conditions.parameters));
+  SEALANE_RETURN_IF_ERROR(transaction.Commit());
+  return IntAt(changed, 0, 0);
+}
+
+Result<std::int64_t> PostgresInboxDesk::Skip(const std::string& consumer, const EventId& id,
+                                             const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  SEALANE_RETURN_IF_ERROR(RequireConsumer(consumer));
+  ShortTransaction transaction(connection_.get());
+  SEALANE_RETURN_IF_ERROR(transaction.Begin());
+  Conditions conditions = ConditionsOf(consumer, id);
+  conditions.sql += " AND p.state <> 'SKIPPED'";
+  // Versions before messages, as everybody locks them.
+  SEALANE_ASSIGN_OR_RETURN(const std::vector<ParkedRow> named, SelectParked(conditions, kDeadLettersMax));
+  for (const ParkedRow& row : named) SEALANE_RETURN_IF_ERROR(LockVersion(row.event));
+  // Waits for whoever is at it; what he leaves is what is looked at.
+  SEALANE_RETURN_IF_ERROR(Run(fmt::format("SELECT p.place FROM {{0}}.inbox_parked p WHERE {} ORDER BY p.place"
+                                          " FOR UPDATE",
+                                          conditions.sql),
+                              conditions.parameters));
+  SEALANE_ASSIGN_OR_RETURN(const std::vector<ParkedRow> rows, SelectParked(conditions, kDeadLettersMax));
+  for (const ParkedRow& row : rows) SEALANE_RETURN_IF_ERROR(GiveUp(row, why));
+  SEALANE_RETURN_IF_ERROR(transaction.Commit());
+  return static_cast<std::int64_t>(rows.size());
+}
+
+Status PostgresInboxDesk::GiveUp(const ParkedRow& row, const OperatorAction& why) {
+  const std::array<TextParameter, 1> place = {std::to_string(row.place)};
+  SEALANE_RETURN_IF_ERROR(
+      Run("UPDATE {0}.inbox_parked SET state = 'SKIPPED', next_attempt_at = NULL, gap_until = NULL,"
+          " claimed_until = NULL WHERE place = $1",
+          place));
+  SEALANE_RETURN_IF_ERROR(
+      Run("UPDATE {0}.inbox r SET state = 'SKIPPED', finished_at = clock_timestamp()"
+          " FROM {0}.inbox_parked p WHERE p.place = $1 AND r.consumer = p.consumer"
+          " AND r.event_id = p.event_id AND r.filed_at = p.filed_at"
+          " AND r.payload_hash = p.payload_hash",
+          place));
+  SEALANE_RETURN_IF_ERROR(PassVersion(row.event));
+  // What waits for a gap may have waited for this one.
+  const std::array<TextParameter, 2> unit = {row.event.consumer, UnitToText(row.event.unit)};
+  SEALANE_RETURN_IF_ERROR(Run("SELECT {0}.inbox_wake($1, ARRAY[$2])", unit));
+  const std::array<TextParameter, 3> record = {why.actor, AuditTarget(row.event.id.ToString(), row.event.consumer),
+                                               why.reason};
+  SEALANE_RETURN_IF_ERROR(
+      Run("INSERT INTO {0}.audit (actor, action, target, reason) VALUES ($1, 'inbox.skip', $2, $3)", record));
+  return Ok();
+}
+
+Result<std::int64_t> PostgresInboxDesk::LockVersion(const ParkedEvent& event) {
+  if (!event.aggregate_version || event.aggregate_id.empty()) return std::int64_t{0};
+  const std::array<TextParameter, 4> name = {event.consumer, event.tenant, event.aggregate_type, event.aggregate_id};
+  // A row that is missing is added first, so that there is one to lock.
+  SEALANE_RETURN_IF_ERROR(
+      Run("INSERT INTO {0}.inbox_version (consumer, tenant, aggregate_type, aggregate_id, version)"
+          " VALUES ($1, $2, $3, $4, 0) ON CONFLICT DO NOTHING",
+          name));
+  SEALANE_ASSIGN_OR_RETURN(const PgResult seen,
+                           Run("SELECT version FROM {0}.inbox_version WHERE consumer = $1 AND tenant = $2"
+                               " AND aggregate_type = $3 AND aggregate_id = $4 FOR UPDATE",
+                               name));
+  return PQntuples(seen.get()) == 0 ? std::int64_t{0} : IntAt(seen, 0, 0);
+}
+
+Status PostgresInboxDesk::PassVersion(const ParkedEvent& event) {
+  if (!event.aggregate_version || event.aggregate_id.empty()) return Ok();
+  SEALANE_ASSIGN_OR_RETURN(const std::int64_t seen, LockVersion(event));
+  if (!PassesVersion(event, seen)) return Ok();
+  const std::array<TextParameter, 5> change = {event.consumer, event.tenant, event.aggregate_type, event.aggregate_id,
+                                               std::to_string(*event.aggregate_version)};
+  SEALANE_RETURN_IF_ERROR(
+      Run("UPDATE {0}.inbox_version SET version = $5 WHERE consumer = $1 AND tenant = $2"
+          " AND aggregate_type = $3 AND aggregate_id = $4",
+          change));
+  return Ok();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<InboxDesk>> OpenInboxDesk(const Options& options) {
+  SEALANE_ASSIGN_OR_RETURN(std::string quoted_schema, QuoteSchema(options.schema));
+  SEALANE_ASSIGN_OR_RETURN(Connection connection, Connection::Open(options));
+  SEALANE_ASSIGN_OR_RETURN(const SchemaState state,
+                           ReadSchemaState(connection.get(), quoted_schema, EmbeddedMigrations()));
+  if (state.installed == 0) {
+    return SchemaIsMissing(fmt::format("schema {} of {}", quoted_schema, RedactUrl(options.url)));
+  }
+  if (state.installed > state.known) return SchemaIsNewer(state.installed, state.known);
+  if (state.installed < state.known) return SchemaIsOlder(state.installed, state.known);
+  return std::unique_ptr<InboxDesk>(
+      std::make_unique<PostgresInboxDesk>(std::move(connection), std::move(quoted_schema)));
+}
+
+}  // namespace sealane::postgres

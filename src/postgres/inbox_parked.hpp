@@ -1,0 +1,26 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "postgres/inbox_session.hpp"
+
+namespace sealane::postgres {
+
+/// The messages that a consumer set aside.
+class InboxParked {
+ public:
+  explicit InboxParked(const InboxSession& session) : session_(session) {}
+
+  Result<std::vector<std::string>> DueUnits(bool by_version, std::size_t limit) const;
+  Result<std::optional<RetryBatch>> OpenRetry(const std::string& unit, bool by_version,
+                                              std::chrono::milliseconds patience) const;
+  Result<InboxCounts> Count() const;
+
+ private:
+  const InboxSession& session_;
+};
+
+}  // namespace sealane::postgres

@@ -1,0 +1,223 @@
+#include "ops/task_desk.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "ops/inbox_desk.hpp"
+#include "postgres/conditions.hpp"
+#include "postgres/postgres_migrator.hpp"
+#include "postgres/postgres_store.hpp"
+#include "postgres/short_transaction.hpp"
+#include "postgres/task_rows.hpp"
+
+namespace sealane::postgres {
+namespace {
+
+Conditions ConditionsOf(const TaskFilter& filter) {
+  Conditions conditions;
+  if (filter.state) {
+    // As a constant, so that the planner sees which index has it.
+    conditions.sql += fmt::format(" AND t.state = '{}'", ToString(*filter.state));
+  }
+  conditions.AddIf("t.target", filter.target);
+  conditions.AddIf("t.operation", filter.operation);
+  conditions.AddIf("t.tenant", filter.tenant);
+  conditions.AddIf("t.idempotency_key", filter.idempotency_key);
+  conditions.AddIf("coalesce(t.code, '')", filter.error_code);
+  return conditions;
+}
+
+Conditions ConditionsOf(const EventId& id) {
+  Conditions conditions;
+  conditions.Add("t.id", id.ToString());
+  return conditions;
+}
+
+std::string SummaryFields() {
+  return fmt::format(
+      "t.id, t.state, t.tenant, t.target, t.operation, t.idempotency_key, t.attempts, {}, {}, {}, t.status, t.code,"
+      " t.message",
+      Micros("t.created_at"),
+      Micros("CASE WHEN t.state IN ('PENDING', 'SENDING', 'FAILED') THEN coalesce(t.claimed_until, t.due_at) END"),
+      Micros("t.ended_at"));
+}
+
+std::optional<std::int32_t> StatusOf(std::optional<std::int64_t> number) {
+  return number ? std::optional(static_cast<std::int32_t>(*number)) : std::nullopt;
+}
+
+Result<TaskSummary> ReadSummary(FieldReader& row) {
+  TaskSummary summary;
+  SEALANE_ASSIGN_OR_RETURN(summary.id, ReadTaskId(row.Text()));
+  const std::string text = row.Text();
+  const auto state = ParseTaskState(text);
+  if (!state) {
+    return Error(ErrorKind::kCorrupt, "row_corrupt", fmt::format("{} is no state of a task", text))
+        .WithHint("look at the row in the table task");
+  }
+  summary.state = *state;
+  summary.tenant = row.Text();
+  summary.target = row.Text();
+  summary.operation = row.Text();
+  summary.idempotency_key = row.Text();
+  summary.attempts = static_cast<std::int32_t>(row.Int());
+  summary.created_at = row.Time();
+  summary.next_attempt_at = row.OptionalTime();
+  summary.ended_at = row.OptionalTime();
+  summary.status = StatusOf(row.OptionalInt());
+  summary.error_code = row.Text();
+  summary.error_message = row.Text();
+  return summary;
+}
+
+TaskAttempt ReadAttempt(FieldReader row) {
+  TaskAttempt attempt;
+  attempt.number = static_cast<std::int32_t>(row.Int());
+  attempt.owner = row.Text();
+  attempt.started_at = row.Time();
+  attempt.ended_at = row.OptionalTime();
+  const auto verdict = ParseAttemptVerdict(row.Text());
+  if (!attempt.ended_at || !verdict) return attempt;
+  AttemptReport report;
+  report.verdict = *verdict;
+  report.status = StatusOf(row.OptionalInt());
+  report.code = row.Text();
+  report.message = row.Text();
+  report.response = row.Bytes();
+  report.response_cut = row.Truth();
+  report.response_type = row.Text();
+  if (const auto wait = row.OptionalInt()) report.retry_after = std::chrono::milliseconds{*wait};
+  report.took = std::chrono::microseconds{row.OptionalInt().value_or(0)};
+  attempt.report = std::move(report);
+  return attempt;
+}
+
+class PostgresTaskDesk final : public TaskDesk {
+ public:
+  PostgresTaskDesk(Connection connection, std::string quoted_schema)
+      : connection_(std::move(connection)), schema_(std::move(quoted_schema)) {}
+
+  Result<std::vector<TaskSummary>> List(const TaskFilter& filter) override;
+  Result<std::optional<TaskDetails>> Find(const EventId& id) override;
+  Result<std::int64_t> Retry(const TaskFilter& which, const OperatorAction& why) override {
+    return MakeDue(ConditionsOf(which), DeskLimit(which.limit), why);
+  }
+  Result<std::int64_t> Retry(const EventId& id, const OperatorAction& why) override {
+    return MakeDue(ConditionsOf(id), 1, why);
+  }
+  Result<std::int64_t> Discard(const EventId& id, const OperatorAction& why) override;
+
+ private:
+  /// {0} is the schema.
+  Result<PgResult> Run(std::string_view sql, std::span<const TextParameter> parameters = {}) {
+    return Execute(connection_.get(), fmt::format(fmt::runtime(sql), schema_), parameters);
+  }
+  Result<std::vector<TaskAttempt>> ReadAttempts(const EventId& id);
+  Result<std::int64_t> MakeDue(Conditions conditions, std::size_t limit, const OperatorAction& why);
+
+  Connection connection_;
+  std::string schema_;
+};
+
+Result<std::vector<TaskSummary>> PostgresTaskDesk::List(const TaskFilter& filter) {
+  Conditions conditions = ConditionsOf(filter);
+  const std::string limit = conditions.Bind(std::to_string(DeskLimit(filter.limit)));
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult result,
+      Run(fmt::format("SELECT {} FROM {{0}}.task t WHERE {} ORDER BY t.place DESC LIMIT {}::int8", SummaryFields(),
+                      conditions.sql, limit),
+          conditions.parameters));
+  std::vector<TaskSummary> summaries;
+  for (int number = 0; number < PQntuples(result.get()); ++number) {
+    FieldReader row(result, number);
+    SEALANE_ASSIGN_OR_RETURN(TaskSummary summary, ReadSummary(row));
+    summaries.push_back(std::move(summary));
+  }
+  return summaries;
+}
+
+Result<std::optional<TaskDetails>> PostgresTaskDesk::Find(const EventId& id) {
+  const std::array<TextParameter, 1> parameters = {id.ToString()};
+  SEALANE_ASSIGN_OR_RETURN(const PgResult result,
+                           Run(fmt::format("SELECT {}, {}, t.request_hash FROM {{0}}.task t WHERE t.id = $1::uuid",
+                                           SummaryFields(), TaskFields()),
+                               parameters));
+  if (PQntuples(result.get()) == 0) return std::optional<TaskDetails>();
+  FieldReader row(result, 0);
+  TaskDetails details;
+  SEALANE_ASSIGN_OR_RETURN(details.summary, ReadSummary(row));
+  SEALANE_ASSIGN_OR_RETURN(details.task, ReadTask(row));
+  details.request_hash = row.Text();
+  SEALANE_ASSIGN_OR_RETURN(details.attempts, ReadAttempts(id));
+  return std::optional(std::move(details));
+}
+
+Result<std::vector<TaskAttempt>> PostgresTaskDesk::ReadAttempts(const EventId& id) {
+  const std::array<TextParameter, 1> parameters = {id.ToString()};
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult result,
+      Run(fmt::format("SELECT a.number, a.owner, {}, {}, a.verdict, a.status, a.code, a.message, a.response,"
+                      " a.response_cut, a.response_type, a.retry_after_ms, a.took_us FROM {{0}}.task t"
+                      " JOIN {{0}}.task_attempt a ON a.task = t.place WHERE t.id = $1::uuid"
+                      " ORDER BY a.number DESC LIMIT {}",
+                      Micros("a.started_at"), Micros("a.ended_at"), TaskDetails::kAttemptsMax),
+          parameters));
+  std::vector<TaskAttempt> attempts;
+  for (int row = PQntuples(result.get()) - 1; row >= 0; --row) attempts.push_back(ReadAttempt({result, row}));
+  return attempts;
+}
+
+Result<std::int64_t> PostgresTaskDesk::MakeDue(Conditions conditions, std::size_t limit, const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  const std::string limit_parameter = conditions.Bind(std::to_string(limit));
+  const std::string actor = conditions.Bind(why.actor);
+  const std::string reason = conditions.Bind(why.reason);
+  const std::string at = conditions.Bind(AuditTarget("", ""));  // what stands between the task and its target
+  ShortTransaction transaction(connection_.get());
+  SEALANE_RETURN_IF_ERROR(transaction.Begin());
+  // Locked in one order, so that two operators do not wait for each other in a circle. Who asks for another attempt
+  // has found out about the earlier ones, or takes it upon himself.
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult changed,
+      Run(fmt::format("WITH chosen AS MATERIALIZED (SELECT t.place, t.id, t.target FROM {{0}}.task t WHERE {}"
+                      " AND t.state IN ('FAILED', 'DEAD') ORDER BY t.place LIMIT {}::int8 FOR NO KEY UPDATE),"
+                      " changed AS (UPDATE {{0}}.task t SET state = 'FAILED', tries = 0, in_doubt = false,"
+                      " due_at = clock_timestamp(), ended_at = NULL FROM chosen c WHERE t.place = c.place),"
+                      " recorded AS (INSERT INTO {{0}}.audit (actor, action, target, reason)"
+                      " SELECT {}, 'task.retry', c.id::text || {} || c.target, {} FROM chosen c RETURNING 1)"
+                      " SELECT count(*) FROM recorded",
+                      conditions.sql, limit_parameter, actor, at, reason),
+          conditions.parameters));
+  SEALANE_RETURN_IF_ERROR(transaction.Commit());
+  return IntAt(changed, 0, 0);
+}
+
+Result<std::int64_t> PostgresTaskDesk::Discard(const EventId& id, const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  ShortTransaction transaction(connection_.get());
+  SEALANE_RETURN_IF_ERROR(transaction.Begin());
+  const std::array<TextParameter, 1> parameters = {id.ToString()};
+  SEALANE_ASSIGN_OR_RETURN(const PgResult discarded, Run("SELECT {0}.task_discard($1::uuid)", parameters));
+  if (IsNull(discarded, 0, 0)) return std::int64_t{0};
+  const std::array<TextParameter, 3> record = {why.actor, AuditTarget(id.ToString(), TextAt(discarded, 0, 0)),
+                                               why.reason};
+  SEALANE_RETURN_IF_ERROR(
+      Run("INSERT INTO {0}.audit (actor, action, target, reason) VALUES ($1, 'task.discard', $2, $3)", record));
+  SEALANE_RETURN_IF_ERROR(transaction.Commit());
+  return std::int64_t{1};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TaskDesk>> OpenTaskDesk(const Options& options) {
+  SEALANE_ASSIGN_OR_RETURN(std::string quoted_schema, QuoteSchema(options.schema));
+  SEALANE_ASSIGN_OR_RETURN(Connection connection, Connection::Open(options));
+  SEALANE_RETURN_IF_ERROR(RequireCurrentSchema(connection.get(), quoted_schema, options));
+  return std::unique_ptr<TaskDesk>(
+      std::make_unique<PostgresTaskDesk>(std::move(connection), std::move(quoted_schema)));
+}
+
+}  // namespace sealane::postgres

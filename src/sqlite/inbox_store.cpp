@@ -1,0 +1,361 @@
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "sqlite/inbox_batch.hpp"
+#include "sqlite/inbox_bytes.hpp"
+#include "sqlite/migrated_connection.hpp"
+#include "sqlite/sqlite_store.hpp"
+
+namespace sealane::sqlite {
+namespace {
+
+std::int64_t Bounded(std::size_t limit) {
+  constexpr auto kMax = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
+  return static_cast<std::int64_t>(std::min(limit, kMax));
+}
+
+class SqliteInboxStore final : public InboxStore {
+ public:
+  explicit SqliteInboxStore(std::shared_ptr<InboxSession> session) : session_(std::move(session)), rows_(*session_) {}
+
+  Result<std::unique_ptr<InboxBatch>> Open(const BatchRequest& request) override;
+  Result<std::vector<std::string>> DueUnits(bool by_version, std::size_t limit) override;
+  Result<std::optional<RetryBatch>> OpenRetry(const std::string& unit, bool by_version,
+                                              std::chrono::milliseconds patience) override;
+  Result<std::vector<AttachedPartition>> Attach(std::span<const Partition> partitions,
+                                                std::size_t recent_max) override;
+  Status Detach(std::span<const AttachedPartition> partitions) override;
+  Status Suspect(const AttachedPartition& partition, std::int64_t offset) override;
+  Status Calm(const AttachedPartition& partition) override;
+  Result<InboxCounts> Count() override;
+  /// Rows are not kept by time here.
+  Status Tend() override { return Ok(); }
+  Result<InboxTimes> Times() override;
+  Result<PruneReport> Prune(Timestamp before, std::size_t limit) override;
+
+ private:
+  /// There is one transaction per connection.
+  Status RequireIdle() const;
+  Result<WriteTransaction> Begin() const;
+  /// The file goes to whoever asks in the right moment, so that a single wait for it can be in vain.
+  Result<WriteTransaction> BeginWithin(std::chrono::milliseconds patience) const;
+  Result<AttachedPartition> AttachOne(const Partition& partition, std::size_t recent_max);
+  Status ReadRecent(AttachedPartition& attached, std::size_t recent_max);
+  Status PruneReceipts(Timestamp before, std::size_t limit, PruneReport& report);
+  /// kFenced when the statement, about the consumer, topic, partition and epoch, changes nothing.
+  Status ChangeOurs(const AttachedPartition& partition, std::string_view sql, std::optional<std::int64_t> value = {});
+
+  std::shared_ptr<InboxSession> session_;
+  InboxRows rows_;
+  std::optional<Attempt> owed_;  // was counted and could not be made
+};
+
+Status SqliteInboxStore::RequireIdle() const {
+  if (!session_->connection.in_transaction()) return Ok();
+  return Error(ErrorKind::kMisuse, "transaction_open", "a batch of this store is open")
+      .WithHint("finish or destroy it first, or open a second store");
+}
+
+Result<WriteTransaction> SqliteInboxStore::Begin() const {
+  SEALANE_RETURN_IF_ERROR(RequireIdle());
+  return WriteTransaction::Begin(session_->connection.get());
+}
+
+Result<WriteTransaction> SqliteInboxStore::BeginWithin(std::chrono::milliseconds patience) const {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (true) {
+    auto begun = Begin();
+    if (begun || begun.error().code() != "store_busy" || std::chrono::steady_clock::now() >= end) return begun;
+    sqlite3_sleep(10);
+  }
+}
+
+// ---- applying
+// -------------------------------------------------------------------------------------------------------
+
+Result<std::unique_ptr<InboxBatch>> SqliteInboxStore::Open(const BatchRequest& request) {
+  if (request.progress.has_value() != (session_->mode == InboxMode::kOffsets)) {
+    return Error(ErrorKind::kMisuse, "progress_differs",
+                 fmt::format("a batch in mode {} comes {} progress", ToString(session_->mode),
+                             session_->mode == InboxMode::kOffsets ? "with" : "without"));
+  }
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, Begin());
+  auto batch = std::make_unique<SqliteInboxBatch>(session_, std::move(transaction));
+  SEALANE_RETURN_IF_ERROR(batch->File(request));
+  return std::unique_ptr<InboxBatch>(std::move(batch));
+}
+
+// ---- what was set aside
+// ---------------------------------------------------------------------------------------------
+
+Result<std::vector<std::string>> SqliteInboxStore::DueUnits(bool by_version, std::size_t limit) {
+  // Goes from one unit to the next, because a unit can have very many messages. Its first is a few steps into
+  // indexes.
+  static const auto text = [](bool versions) {
+    return fmt::format(
+        "WITH RECURSIVE waiting (unit) AS ("
+        "SELECT min(p.unit) FROM sealane_inbox_parked p WHERE p.consumer = ?1 AND p.state <> 'SKIPPED'"
+        " UNION ALL SELECT (SELECT min(p.unit) FROM sealane_inbox_parked p WHERE p.consumer = ?1"
+        " AND p.state <> 'SKIPPED' AND p.unit > w.unit) FROM waiting w WHERE w.unit IS NOT NULL)"
+        " SELECT h.unit FROM waiting w JOIN sealane_inbox_parked h ON h.place = {}"
+        " WHERE w.unit IS NOT NULL AND {} ORDER BY coalesce(next_attempt_at, parked_at), place LIMIT ?2",
+        HeadPlaceSql("w.unit", versions), DueSql());
+  };
+  static const std::string by_place_sql = text(false);
+  static const std::string by_version_sql = text(true);
+  SEALANE_RETURN_IF_ERROR(RequireIdle());
+  SEALANE_ASSIGN_OR_RETURN(const BookedStatement select, session_->Take(by_version ? by_version_sql : by_place_sql));
+  select->Bind(Bounded(limit));
+  std::vector<std::string> units;
+  while (true) {
+    SEALANE_ASSIGN_OR_RETURN(const bool found, select->Step());
+    if (!found) return units;
+    units.push_back(select->Blob(0));
+  }
+}
+
+Result<std::optional<RetryBatch>> SqliteInboxStore::OpenRetry(const std::string& unit, bool by_version,
+                                                              std::chrono::milliseconds patience) {
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction counting, Begin());
+  if (owed_) SEALANE_RETURN_IF_ERROR(rows_.GiveBack(*owed_));
+  SEALANE_ASSIGN_OR_RETURN(const auto first, rows_.HeadOf(unit, by_version));
+  const bool is_due = first && first->is_due;
+  SEALANE_ASSIGN_OR_RETURN(const Timestamp now, session_->Now());
+  const Attempt attempt{.place = is_due ? first->item.place : 0, .until = now + patience};
+  if (is_due) SEALANE_RETURN_IF_ERROR(rows_.Claim(attempt));
+  SEALANE_RETURN_IF_ERROR(counting.Commit());
+  owed_.reset();
+  if (!is_due) return std::optional<RetryBatch>();
+
+  auto begun = BeginWithin(patience);
+  if (!begun) {
+    // Giving it back needs the file too, so that has to wait.
+    owed_ = attempt;
+    return std::move(begun).error();
+  }
+  WriteTransaction transaction = std::move(begun).value();
+  // Between the two transactions a person may have changed something, or our time may be over.
+  SEALANE_ASSIGN_OR_RETURN(const auto head, rows_.HeadOf(unit, by_version));
+  if (!head || head->item.place != first->item.place || head->state != first->state ||
+      head->attempts != first->attempts + 1) {
+    return std::optional<RetryBatch>();
+  }
+  RetryBatch retry;
+  SEALANE_ASSIGN_OR_RETURN(retry.message, rows_.MessageAt(head->item.place));
+  retry.id = head->item.id;
+  retry.unit = head->item.unit;
+  retry.state = head->state;
+  retry.attempts = head->attempts;
+  retry.parked_at = head->parked_at;
+  retry.first_failed_at = head->first_failed_at;
+  retry.gap_overdue = head->gap_overdue;
+  SEALANE_ASSIGN_OR_RETURN(retry.version_seen, rows_.VersionOf(head->item.aggregate));
+  auto batch = std::make_unique<SqliteInboxBatch>(session_, std::move(transaction));
+  SEALANE_RETURN_IF_ERROR(batch->Take(head->item));
+  retry.batch = std::move(batch);
+  return std::optional<RetryBatch>(std::move(retry));
+}
+
+// ---- partitions
+// -----------------------------------------------------------------------------------------------------
+
+Result<AttachedPartition> SqliteInboxStore::AttachOne(const Partition& partition, std::size_t recent_max) {
+  SEALANE_ASSIGN_OR_RETURN(
+      const BookedStatement take,
+      session_->Take(
+          "INSERT INTO sealane_inbox_partition (consumer, topic, partition, epoch, clean)"
+          " VALUES (?, ?, ?, 1, 0) ON CONFLICT DO UPDATE SET epoch = epoch + 1, clean = 0,"
+          " deaths = deaths + (clean = 0),"
+          " suspect_offset = CASE WHEN clean = 0 AND suspect_epoch = epoch THEN suspect_offset END,"
+          " suspect_deaths = CASE WHEN clean = 0 AND suspect_epoch = epoch THEN suspect_deaths + 1 ELSE 0 END"
+          " RETURNING epoch, next_offset, deaths, suspect_offset, suspect_deaths"));
+  take->Bind(partition.topic).Bind(std::int64_t{partition.number});
+  SEALANE_RETURN_IF_ERROR(take->Step());
+  RowReader row(*take);
+  AttachedPartition attached;
+  attached.partition = partition;
+  attached.epoch = row.Int();
+  attached.next_offset = row.OptionalInt();
+  attached.deaths = static_cast<std::int32_t>(row.Int());
+  attached.suspect_offset = row.OptionalInt();
+  attached.suspect_deaths = static_cast<std::int32_t>(row.Int());
+  SEALANE_RETURN_IF_ERROR(take->Run());
+  SEALANE_RETURN_IF_ERROR(ReadRecent(attached, recent_max));
+  return attached;
+}
+
+Status SqliteInboxStore::ReadRecent(AttachedPartition& attached, std::size_t recent_max) {
+  SEALANE_ASSIGN_OR_RETURN(const BookedStatement select,
+                           session_->Take("SELECT through_offset, ids FROM sealane_inbox_recent"
+                                          " WHERE consumer = ? AND topic = ? AND partition = ? ORDER BY id DESC"));
+  select->Bind(attached.partition.topic).Bind(std::int64_t{attached.partition.number});
+  while (attached.recent.size() < recent_max) {
+    SEALANE_ASSIGN_OR_RETURN(const bool found, select->Step());
+    if (!found) break;
+    std::vector<EventId> ids = IdsFromBytes(select->Blob(1));
+    for (auto id = ids.rbegin(); id != ids.rend() && attached.recent.size() < recent_max; ++id) {
+      attached.recent.push_back(*id);
+      attached.recent_through.push_back(select->Int(0));
+    }
+  }
+  std::ranges::reverse(attached.recent);
+  std::ranges::reverse(attached.recent_through);
+  return Ok();
+}
+
+Result<std::vector<AttachedPartition>> SqliteInboxStore::Attach(std::span<const Partition> partitions,
+                                                                std::size_t recent_max) {
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, Begin());
+  std::vector<AttachedPartition> attached;
+  for (const Partition& partition : partitions) {
+    SEALANE_ASSIGN_OR_RETURN(AttachedPartition one, AttachOne(partition, recent_max));
+    attached.push_back(std::move(one));
+  }
+  SEALANE_RETURN_IF_ERROR(transaction.Commit());
+  return attached;
+}
+
+Status SqliteInboxStore::ChangeOurs(const AttachedPartition& partition, std::string_view sql,
+                                    std::optional<std::int64_t> value) {
+  SEALANE_ASSIGN_OR_RETURN(const BookedStatement change, session_->Take(sql));
+  change->Bind(partition.partition.topic).Bind(std::int64_t{partition.partition.number}).Bind(partition.epoch);
+  if (value) change->Bind(*value);
+  SEALANE_RETURN_IF_ERROR(change->Run());
+  if (sqlite3_changes64(session_->connection.get()) == 0) return PartitionFenced(partition.partition);
+  return Ok();
+}
+
+Status SqliteInboxStore::Detach(std::span<const AttachedPartition> partitions) {
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, Begin());
+  for (const AttachedPartition& partition : partitions) {
+    const Status detached =
+        ChangeOurs(partition,
+                   "UPDATE sealane_inbox_partition SET clean = 1, deaths = 0, suspect_offset = NULL,"
+                   " suspect_epoch = NULL, suspect_deaths = 0"
+                   " WHERE consumer = ?1 AND topic = ?2 AND partition = ?3 AND epoch = ?4");
+    if (!detached && detached.error().kind() != ErrorKind::kFenced) return detached;
+  }
+  return transaction.Commit();
+}
+
+Status SqliteInboxStore::Suspect(const AttachedPartition& partition, std::int64_t offset) {
+  SEALANE_RETURN_IF_ERROR(RequireIdle());
+  return ChangeOurs(partition,
+                    "UPDATE sealane_inbox_partition SET suspect_offset = ?5, suspect_epoch = epoch,"
+                    " suspect_deaths = CASE WHEN suspect_offset IS ?5 THEN suspect_deaths ELSE 0 END"
+                    " WHERE consumer = ?1 AND topic = ?2 AND partition = ?3 AND epoch = ?4",
+                    offset);
+}
+
+Status SqliteInboxStore::Calm(const AttachedPartition& partition) {
+  SEALANE_RETURN_IF_ERROR(RequireIdle());
+  return ChangeOurs(partition,
+                    "UPDATE sealane_inbox_partition SET deaths = 0, suspect_offset = NULL, suspect_epoch = NULL,"
+                    " suspect_deaths = 0"
+                    " WHERE consumer = ?1 AND topic = ?2 AND partition = ?3 AND epoch = ?4");
+}
+
+// ---- keeping
+// --------------------------------------------------------------------------------------------------------
+
+Result<InboxCounts> SqliteInboxStore::Count() {
+  SEALANE_RETURN_IF_ERROR(RequireIdle());
+  SEALANE_ASSIGN_OR_RETURN(
+      const BookedStatement select,
+      session_->Take("SELECT count(*), coalesce(sum(state = 'DEAD'), 0), coalesce(sum(state = 'GAP'), 0) FROM"
+                     " (SELECT state FROM sealane_inbox_parked WHERE consumer = ? AND state <> 'SKIPPED' LIMIT ?)"));
+  select->Bind(InboxCounts::kCountMax);
+  SEALANE_RETURN_IF_ERROR(select->Step());
+  RowReader row(*select);
+  InboxCounts counts;
+  counts.parked = row.Int();
+  counts.dead = row.Int();
+  counts.gaps = row.Int();
+  return counts;
+}
+
+Result<InboxTimes> SqliteInboxStore::Times() {
+  SEALANE_ASSIGN_OR_RETURN(const BookedStatement select,
+                           session_->Take("SELECT created_at FROM sealane_inbox_consumer WHERE consumer = ?1"));
+  SEALANE_RETURN_IF_ERROR(select->Step());
+  const Timestamp added_at{std::chrono::microseconds{select->Int(0)}};
+  SEALANE_ASSIGN_OR_RETURN(const Timestamp now, session_->Now());
+  return InboxTimes{.now = now, .added_at = added_at};
+}
+
+Result<PruneReport> SqliteInboxStore::Prune(Timestamp before, std::size_t limit) {
+  PruneReport report;
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, Begin());
+  if (session_->mode == InboxMode::kRecord) SEALANE_RETURN_IF_ERROR(PruneReceipts(before, limit, report));
+  SEALANE_ASSIGN_OR_RETURN(
+      const BookedStatement clear,
+      session_->Take("DELETE FROM sealane_inbox_parked WHERE place IN (SELECT place FROM sealane_inbox_parked"
+                     " WHERE consumer = ?1 AND state = 'SKIPPED' AND parked_at < ?2 LIMIT ?3)"));
+  clear->Bind(before).Bind(Bounded(limit) - report.receipts);
+  SEALANE_RETURN_IF_ERROR(clear->Run());
+  SEALANE_RETURN_IF_ERROR(transaction.Commit());
+  return report;
+}
+
+Status SqliteInboxStore::PruneReceipts(Timestamp before, std::size_t limit, PruneReport& report) {
+  SEALANE_ASSIGN_OR_RETURN(const BookedStatement forget,
+                           session_->Take("UPDATE sealane_inbox_consumer"
+                                          " SET forgotten_before = max(forgotten_before, ?2) WHERE consumer = ?1"));
+  forget->Bind(before);
+  SEALANE_RETURN_IF_ERROR(forget->Run());
+  SEALANE_ASSIGN_OR_RETURN(const BookedStatement remove,
+                           session_->Take("DELETE FROM sealane_inbox WHERE consumer = ?1 AND event_id IN"
+                                          " (SELECT event_id FROM sealane_inbox WHERE consumer = ?1 AND filed_at < ?2"
+                                          " AND state IN ('PROCESSED', 'IGNORED') ORDER BY filed_at LIMIT ?3)"));
+  remove->Bind(before).Bind(Bounded(limit));
+  SEALANE_RETURN_IF_ERROR(remove->Run());
+  report.receipts = sqlite3_changes64(session_->connection.get());
+  SEALANE_ASSIGN_OR_RETURN(
+      const BookedStatement more,
+      session_->Take("SELECT EXISTS (SELECT 1 FROM sealane_inbox WHERE consumer = ?1 AND filed_at < ?2"
+                     " AND state IN ('PROCESSED', 'IGNORED'))"));
+  more->Bind(before);
+  SEALANE_RETURN_IF_ERROR(more->Step());
+  report.more = more->Int(0) != 0;
+  return Ok();
+}
+
+Status RegisterConsumer(const Connection& connection, const std::string& consumer, InboxMode mode) {
+  SEALANE_ASSIGN_OR_RETURN(
+      Statement select,
+      Statement::Prepare(connection.get(), "SELECT mode FROM sealane_inbox_consumer WHERE consumer = ?"));
+  select.Bind(consumer);
+  SEALANE_ASSIGN_OR_RETURN(bool found, select.Step());
+  if (!found) {
+    select.Reset();
+    SEALANE_ASSIGN_OR_RETURN(Statement insert,
+                             Statement::Prepare(connection.get(),
+                                                "INSERT INTO sealane_inbox_consumer (consumer, mode) VALUES (?, ?)"
+                                                " ON CONFLICT DO NOTHING"));
+    insert.Bind(consumer).Bind(ToString(mode));
+    SEALANE_RETURN_IF_ERROR(insert.Run());
+    select.Bind(consumer);
+    SEALANE_ASSIGN_OR_RETURN(found, select.Step());
+  }
+  const std::string known = select.Text(0);
+  if (known == ToString(mode)) return Ok();
+  return Error(
+             ErrorKind::kMisconfigured, "inbox_mode_differs",
+             fmt::format("consumer {} works in mode {}, not {}", EscapeForTerminal(consumer), known, ToString(mode)))
+      .WithHint("a consumer keeps its mode: use it, or begin with a new consumer name");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<InboxStore>> OpenInboxStore(const Options& options, std::string consumer, InboxMode mode) {
+  SEALANE_ASSIGN_OR_RETURN(Connection connection, OpenMigrated(options));
+  SEALANE_RETURN_IF_ERROR(RegisterConsumer(connection, consumer, mode));
+  auto session = std::make_shared<InboxSession>(std::move(connection), std::move(consumer), mode);
+  return std::unique_ptr<InboxStore>(std::make_unique<SqliteInboxStore>(std::move(session)));
+}
+
+}  // namespace sealane::sqlite

@@ -1,0 +1,233 @@
+#include "ops/task_desk.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "ops/inbox_desk.hpp"
+#include "sqlite/conditions.hpp"
+#include "sqlite/migrated_connection.hpp"
+#include "sqlite/sqlite_store.hpp"
+#include "sqlite/task_rows.hpp"
+#include "sqlite/write_transaction.hpp"
+
+namespace sealane::sqlite {
+namespace {
+
+constexpr std::string_view kSummaryFields =
+    "id, state, tenant, target, operation, idempotency_key, attempts, created_at,"
+    " CASE WHEN state IN ('PENDING', 'SENDING', 'FAILED') THEN coalesce(claimed_until, due_at) END, ended_at, status,"
+    " code, message";
+
+Conditions ConditionsOf(const TaskFilter& filter) {
+  Conditions conditions;
+  // As a constant, so that SQLite sees which index has it.
+  if (filter.state) conditions.AddFixed(fmt::format("state = '{}'", ToString(*filter.state)));
+  conditions.AddIf("target = ?", filter.target);
+  conditions.AddIf("operation = ?", filter.operation);
+  conditions.AddIf("tenant = ?", filter.tenant);
+  conditions.AddIf("idempotency_key = ?", filter.idempotency_key);
+  conditions.AddIf("coalesce(code, '') = ?", filter.error_code);
+  return conditions;
+}
+
+Conditions ConditionsOf(const EventId& id) {
+  Conditions conditions;
+  conditions.Add("id = ?", id.ToString());
+  return conditions;
+}
+
+std::optional<std::int32_t> StatusOf(std::optional<std::int64_t> number) {
+  return number ? std::optional(static_cast<std::int32_t>(*number)) : std::nullopt;
+}
+
+Result<TaskSummary> ReadSummary(RowReader& row) {
+  TaskSummary summary;
+  SEALANE_ASSIGN_OR_RETURN(summary.id, ReadTaskId(row.Text()));
+  const auto state = ParseTaskState(row.Text());
+  if (!state) return Error(ErrorKind::kCorrupt, "store_corrupt", "a task has no state");
+  summary.state = *state;
+  summary.tenant = row.Text();
+  summary.target = row.Text();
+  summary.operation = row.Text();
+  summary.idempotency_key = row.Text();
+  summary.attempts = static_cast<std::int32_t>(row.Int());
+  summary.created_at = row.Time();
+  summary.next_attempt_at = row.OptionalTime();
+  summary.ended_at = row.OptionalTime();
+  summary.status = StatusOf(row.OptionalInt());
+  summary.error_code = row.Text();
+  summary.error_message = row.Text();
+  return summary;
+}
+
+TaskAttempt ReadAttempt(RowReader row) {
+  TaskAttempt attempt;
+  attempt.number = static_cast<std::int32_t>(row.Int());
+  attempt.owner = row.Text();
+  attempt.started_at = row.Time();
+  attempt.ended_at = row.OptionalTime();
+  const auto verdict = ParseAttemptVerdict(row.Text());
+  if (!attempt.ended_at || !verdict) return attempt;
+  AttemptReport report;
+  report.verdict = *verdict;
+  report.status = StatusOf(row.OptionalInt());
+  report.code = row.Text();
+  report.message = row.Text();
+  report.response = row.Blob();
+  report.response_cut = row.Int() != 0;
+  report.response_type = row.Text();
+  if (const auto wait = row.OptionalInt()) report.retry_after = std::chrono::milliseconds{*wait};
+  report.took = std::chrono::microseconds{row.OptionalInt().value_or(0)};
+  attempt.report = std::move(report);
+  return attempt;
+}
+
+/// A task that a person decides about.
+struct Chosen {
+  std::int64_t place = 0;
+  std::string id;
+  std::string target;
+};
+
+class SqliteTaskDesk final : public TaskDesk {
+ public:
+  explicit SqliteTaskDesk(Connection connection) : connection_(std::move(connection)) {}
+
+  Result<std::vector<TaskSummary>> List(const TaskFilter& filter) override;
+  Result<std::optional<TaskDetails>> Find(const EventId& id) override;
+  Result<std::int64_t> Retry(const TaskFilter& which, const OperatorAction& why) override {
+    return MakeDue(ConditionsOf(which), DeskLimit(which.limit), why);
+  }
+  Result<std::int64_t> Retry(const EventId& id, const OperatorAction& why) override {
+    return MakeDue(ConditionsOf(id), 1, why);
+  }
+  Result<std::int64_t> Discard(const EventId& id, const OperatorAction& why) override;
+
+ private:
+  Result<Statement> Prepare(const std::string& sql) { return Statement::Prepare(connection_.get(), sql); }
+  Result<std::vector<TaskAttempt>> ReadAttempts(const EventId& id);
+  Result<std::int64_t> MakeDue(const Conditions& conditions, std::size_t limit, const OperatorAction& why);
+  Result<std::int64_t> Apply(std::string_view action, std::string_view set, const Conditions& conditions,
+                             std::size_t limit, const OperatorAction& why);
+  Result<std::vector<Chosen>> Choose(const Conditions& conditions, std::size_t limit);
+
+  Connection connection_;
+};
+
+Result<std::vector<TaskSummary>> SqliteTaskDesk::List(const TaskFilter& filter) {
+  const Conditions conditions = ConditionsOf(filter);
+  SEALANE_ASSIGN_OR_RETURN(Statement select,
+                           Prepare(fmt::format("SELECT {} FROM sealane_task WHERE 1{} ORDER BY place DESC LIMIT ?",
+                                               kSummaryFields, conditions.sql())));
+  conditions.BindTo(select);
+  select.Bind(static_cast<std::int64_t>(DeskLimit(filter.limit)));
+  std::vector<TaskSummary> summaries;
+  while (true) {
+    SEALANE_ASSIGN_OR_RETURN(const bool found, select.Step());
+    if (!found) return summaries;
+    RowReader row(select);
+    SEALANE_ASSIGN_OR_RETURN(TaskSummary summary, ReadSummary(row));
+    summaries.push_back(std::move(summary));
+  }
+}
+
+Result<std::optional<TaskDetails>> SqliteTaskDesk::Find(const EventId& id) {
+  SEALANE_ASSIGN_OR_RETURN(Statement select,
+                           Prepare(fmt::format("SELECT {}, {}, request_hash FROM sealane_task WHERE id = ?",
+                                               kSummaryFields, kTaskFields)));
+  select.Bind(id.ToString());
+  SEALANE_ASSIGN_OR_RETURN(const bool found, select.Step());
+  if (!found) return std::optional<TaskDetails>();
+  RowReader row(select);
+  TaskDetails details;
+  SEALANE_ASSIGN_OR_RETURN(details.summary, ReadSummary(row));
+  SEALANE_ASSIGN_OR_RETURN(details.task, ReadTask(row));
+  details.request_hash = row.Text();
+  SEALANE_ASSIGN_OR_RETURN(details.attempts, ReadAttempts(id));
+  return std::optional(std::move(details));
+}
+
+Result<std::vector<TaskAttempt>> SqliteTaskDesk::ReadAttempts(const EventId& id) {
+  SEALANE_ASSIGN_OR_RETURN(
+      Statement select,
+      Prepare(fmt::format("SELECT number, owner, started_at, ended_at, verdict, status, code, message, response,"
+                          " response_cut, response_type, retry_after_ms, took_us FROM sealane_task_attempt"
+                          " WHERE task = (SELECT place FROM sealane_task WHERE id = ?) ORDER BY number DESC LIMIT {}",
+                          TaskDetails::kAttemptsMax)));
+  select.Bind(id.ToString());
+  std::vector<TaskAttempt> attempts;
+  while (true) {
+    SEALANE_ASSIGN_OR_RETURN(const bool found, select.Step());
+    if (!found) break;
+    attempts.push_back(ReadAttempt(RowReader(select)));
+  }
+  std::ranges::reverse(attempts);
+  return attempts;
+}
+
+Result<std::vector<Chosen>> SqliteTaskDesk::Choose(const Conditions& conditions, std::size_t limit) {
+  SEALANE_ASSIGN_OR_RETURN(
+      Statement select,
+      Prepare(fmt::format("SELECT place, id, target FROM sealane_task WHERE 1{} ORDER BY place LIMIT ?",
+                          conditions.sql())));
+  conditions.BindTo(select);
+  select.Bind(static_cast<std::int64_t>(limit));
+  std::vector<Chosen> chosen;
+  while (true) {
+    SEALANE_ASSIGN_OR_RETURN(const bool found, select.Step());
+    if (!found) return chosen;
+    RowReader row(select);
+    Chosen& one = chosen.emplace_back();
+    one.place = row.Int();
+    one.id = row.Text();
+    one.target = row.Text();
+  }
+}
+
+Result<std::int64_t> SqliteTaskDesk::Apply(std::string_view action, std::string_view set,
+                                           const Conditions& conditions, std::size_t limit,
+                                           const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
+  SEALANE_ASSIGN_OR_RETURN(const std::vector<Chosen> chosen, Choose(conditions, limit));
+  SEALANE_ASSIGN_OR_RETURN(Statement update, Prepare(fmt::format("UPDATE sealane_task SET {} WHERE place = ?", set)));
+  SEALANE_ASSIGN_OR_RETURN(Statement record,
+                           Prepare("INSERT INTO sealane_audit (actor, action, target, reason) VALUES (?, ?, ?, ?)"));
+  for (const Chosen& one : chosen) {
+    update.Bind(one.place);
+    SEALANE_RETURN_IF_ERROR(update.Run());
+    record.Bind(why.actor).Bind(action).Bind(AuditTarget(one.id, one.target)).Bind(why.reason);
+    SEALANE_RETURN_IF_ERROR(record.Run());
+  }
+  SEALANE_RETURN_IF_ERROR(transaction.Commit());
+  return static_cast<std::int64_t>(chosen.size());
+}
+
+Result<std::int64_t> SqliteTaskDesk::MakeDue(const Conditions& conditions, std::size_t limit,
+                                             const OperatorAction& why) {
+  // Who asks for another attempt has found out about the earlier ones, or takes it upon himself.
+  static const std::string set =
+      fmt::format("state = 'FAILED', tries = 0, in_doubt = 0, due_at = {}, ended_at = NULL", kNowSql);
+  Conditions retriable = conditions;
+  retriable.AddFixed("state IN ('FAILED', 'DEAD')");
+  return Apply("task.retry", set, retriable, limit, why);
+}
+
+Result<std::int64_t> SqliteTaskDesk::Discard(const EventId& id, const OperatorAction& why) {
+  // A trigger lets the next of its order take its turn.
+  static const std::string set = fmt::format("state = 'DISCARDED', ended_at = {}", kNowSql);
+  Conditions conditions = ConditionsOf(id);
+  conditions.AddFixed("state IN ('PENDING', 'FAILED', 'DEAD')");
+  return Apply("task.discard", set, conditions, 1, why);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TaskDesk>> OpenTaskDesk(const Options& options) {
+  SEALANE_ASSIGN_OR_RETURN(Connection connection, OpenMigrated(options));
+  return std::unique_ptr<TaskDesk>(std::make_unique<SqliteTaskDesk>(std::move(connection)));
+}
+
+}  // namespace sealane::sqlite

@@ -1,0 +1,61 @@
+#include "tasks/task_board.hpp"
+
+#include <chrono>
+
+namespace sealane {
+
+TaskDispatcherStats TaskBoard::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+void TaskBoard::Began() {
+  const std::lock_guard lock(mutex_);
+  ++stats_.under_way;
+}
+
+void TaskBoard::Left() {
+  const std::lock_guard lock(mutex_);
+  --stats_.under_way;
+}
+
+std::size_t TaskBoard::under_way() const {
+  const std::lock_guard lock(mutex_);
+  return stats_.under_way;
+}
+
+void TaskBoard::Ended(const std::string& target, const AttemptReport& report, TaskState state) {
+  const std::lock_guard lock(mutex_);
+  TaskTargetStats& share = stats_.targets[target];
+  if (state == TaskState::kSucceeded) ++share.succeeded;
+  if (state == TaskState::kDead) ++share.dead;
+  if (state == TaskState::kFailed) {
+    ++share.failed;
+    share.unknown += report.verdict == AttemptVerdict::kUnknown ? 1 : 0;
+  }
+  share.seconds.Add(std::chrono::duration<double>(report.took).count());
+}
+
+void TaskBoard::Fenced() {
+  const std::lock_guard lock(mutex_);
+  ++stats_.fenced;
+}
+
+void TaskBoard::Reached() {
+  const std::lock_guard lock(mutex_);
+  stats_.store_reached = true;
+  stats_.problem.clear();
+}
+
+void TaskBoard::Problem(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  stats_.store_reached = error.kind() != ErrorKind::kUnavailable && stats_.store_reached;
+  stats_.problem = error.ToString();
+}
+
+void TaskBoard::Waiting(const TaskCounts& counts) {
+  const std::lock_guard lock(mutex_);
+  stats_.waiting = counts;
+}
+
+}  // namespace sealane

@@ -1,0 +1,354 @@
+// What every store promises to operators of consumers: they see how each consumer stands and why an event waits, what
+// they do happens to those events alone and leaves a record, and those behind an event go on in order.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ops/inbox_desk.hpp"
+#include "support/inbox_fixture.hpp"
+
+namespace sealane {
+namespace {
+
+using namespace sealane::testing;
+using namespace std::chrono_literals;
+using enum InboxState;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+
+const OperatorAction kWhy{"ann", "because"};
+
+/// At consumer `billing`: of key a one that is dead and two behind it, of key b one that failed, of key c one that
+/// was processed.
+class InboxDeskContract : public ::testing::TestWithParam<std::string> {
+ protected:
+  InboxDeskContract() {
+    billing_.Handle({a1_, a2_, a3_}, {Died(3), Waits(), Waits()});
+    fixture_->LetTimePass(10s);
+    billing_.Handle({b_}, {Failed(1, 60s)});
+    fixture_->LetTimePass(10s);
+    billing_.Handle({c_}, {Processed()});
+  }
+
+  InboxFixture& fixture() { return *fixture_; }
+  InboxSeat& billing() { return billing_; }
+  InboxDesk& desk() { return *desk_; }
+  std::vector<EventId> ParkedIds(const ParkedFilter& filter) {
+    std::vector<EventId> ids;
+    for (const ParkedEvent& event : ValueOrThrow(desk_->Parked(filter))) ids.push_back(event.id);
+    return ids;
+  }
+  std::vector<EventId> ReceiptIds(const ReceiptFilter& filter) {
+    std::vector<EventId> ids;
+    for (const InboxReceipt& receipt : ValueOrThrow(desk_->List(filter))) ids.push_back(receipt.id);
+    return ids;
+  }
+  ParkedEvent Find(const Delivery& delivery) {
+    const auto found = ValueOrThrow(desk_->Find("billing", delivery.id));
+    EXPECT_THAT(found.parked, SizeIs(1));
+    return found.parked.empty() ? ParkedEvent{} : found.parked.front();
+  }
+  InboxState ReceiptState(const Delivery& delivery) {
+    const auto found = ValueOrThrow(desk_->Find("billing", delivery.id));
+    EXPECT_THAT(found.receipts, SizeIs(1));
+    return found.receipts.empty() ? kReceived : found.receipts.front().state;
+  }
+  /// Who did what to what, and why; newest first.
+  std::vector<std::string> Records() {
+    std::vector<std::string> records;
+    for (const AuditRecord& record : ValueOrThrow(fixture_->OpenDeadLetters()->Audit(100))) {
+      records.push_back(record.actor + " " + record.action + " " + record.target + ": " + record.reason);
+    }
+    return records;
+  }
+
+  const Delivery a1_ = DeliveryOf("a", 1);
+  const Delivery a2_ = DeliveryOf("a", 2);
+  const Delivery a3_ = DeliveryOf("a", 3);
+  const Delivery b_ = DeliveryOf("b", 4);
+  const Delivery c_ = DeliveryOf("c", 5);
+
+ private:
+  std::unique_ptr<InboxFixture> fixture_ = MakeInboxFixture(GetParam());
+  InboxSeat billing_{*fixture_, "billing", InboxMode::kRecord};
+  std::unique_ptr<InboxDesk> desk_ = fixture_->OpenDesk();
+};
+
+INSTANTIATE_TEST_SUITE_P(Store, InboxDeskContract, ::testing::ValuesIn(InboxStores()),
+                         [](const auto& test) { return test.param; });
+
+TEST_P(InboxDeskContract, SummarizesEveryConsumer) {
+  InboxSeat report(fixture(), "report", InboxMode::kOffsets);
+  report.Handle({DeliveryOf("x", 0), DeliveryOf("y", 1)}, {Processed(), WaitsForGap(60s)});
+  const auto summaries = ValueOrThrow(desk().Summaries());
+  ASSERT_THAT(summaries, SizeIs(2));
+  EXPECT_EQ(summaries[0].consumer, "billing");
+  EXPECT_EQ(summaries[0].mode, InboxMode::kRecord);
+  EXPECT_THAT(summaries[0].receipts,
+              UnorderedElementsAre(Pair(kProcessed, 1), Pair(kReceived, 2), Pair(kFailed, 1), Pair(kDead, 1)));
+  EXPECT_FALSE(summaries[0].more_receipts);
+  EXPECT_EQ(summaries[0].waiting.parked, 4);
+  EXPECT_EQ(summaries[0].waiting.dead, 1);
+  EXPECT_EQ(summaries[0].waiting.gaps, 0);
+  EXPECT_EQ(summaries[0].oldest_parked_at, Find(a1_).parked_at);
+  EXPECT_THAT(summaries[0].partitions, IsEmpty());
+  EXPECT_EQ(summaries[1].consumer, "report");
+  EXPECT_EQ(summaries[1].mode, InboxMode::kOffsets);
+  EXPECT_THAT(summaries[1].receipts, IsEmpty());
+  EXPECT_EQ(summaries[1].waiting.gaps, 1);
+  ASSERT_THAT(summaries[1].partitions, SizeIs(1));
+  EXPECT_EQ(summaries[1].partitions[0].partition, (Partition{"orders", 0}));
+  EXPECT_EQ(summaries[1].partitions[0].next_offset, 2);
+  EXPECT_EQ(summaries[1].partitions[0].epoch, report.attached().epoch);
+}
+
+TEST_P(InboxDeskContract, ListsReceiptsNewestFirst) {
+  EXPECT_THAT(ReceiptIds({}), ElementsAre(c_.id, b_.id, a3_.id, a2_.id, a1_.id));
+  EXPECT_THAT(ReceiptIds({.limit = 2}), ElementsAre(c_.id, b_.id));
+  EXPECT_THAT(ReceiptIds({.limit = 0}), ElementsAre(c_.id)) << "a list has at least one";
+}
+
+TEST_P(InboxDeskContract, FiltersReceiptsByEveryField) {
+  const Delivery versioned = VersionOf("o-7", 1, 9);
+  billing().Handle({versioned}, {Processed(1)}, true);
+  EXPECT_THAT(ReceiptIds({.state = kDead}), ElementsAre(a1_.id));
+  EXPECT_THAT(ReceiptIds({.event_id = b_.id}), ElementsAre(b_.id));
+  EXPECT_THAT(ReceiptIds({.topic = "mails"}), IsEmpty());
+  EXPECT_THAT(ReceiptIds({.consumer = "billing", .topic = "orders"}), SizeIs(6));
+  EXPECT_THAT(ReceiptIds({.aggregate_type = "order", .aggregate_id = "o-7"}), ElementsAre(versioned.id));
+  EXPECT_THAT(ReceiptIds({.aggregate_id = "o-7' OR 1=1 --"}), IsEmpty());
+}
+
+TEST_P(InboxDeskContract, TellsEverythingAboutAReceipt) {
+  const Delivery versioned = VersionOf("o-7", 1, 9);
+  billing().Handle({versioned}, {Processed(1)}, true);
+  const InboxReceipt receipt = ValueOrThrow(desk().List({.event_id = versioned.id})).at(0);
+  EXPECT_EQ(receipt.consumer, "billing");
+  EXPECT_EQ(receipt.state, kProcessed);
+  EXPECT_EQ(receipt.source, (PartitionOffset{{"orders", 0}, 9}));
+  EXPECT_EQ(receipt.type, versioned.envelope->type);
+  EXPECT_EQ(receipt.tenant, versioned.envelope->tenant);
+  EXPECT_EQ(receipt.aggregate_type, "order");
+  EXPECT_EQ(receipt.aggregate_id, "o-7");
+  EXPECT_EQ(receipt.aggregate_version, 1);
+  EXPECT_EQ(receipt.filed_at, versioned.filed_at);
+  EXPECT_TRUE(receipt.finished_at.has_value());
+  const InboxReceipt dead = ValueOrThrow(desk().List({.event_id = a1_.id})).at(0);
+  EXPECT_EQ(dead.code, "handler_rejected");
+  EXPECT_EQ(dead.message, "never");
+  EXPECT_FALSE(dead.finished_at.has_value());
+}
+
+TEST_P(InboxDeskContract, ShowsWhatIsParkedLongestWaitingFirst) {
+  EXPECT_THAT(ParkedIds({}), ElementsAre(a1_.id, b_.id)) << "those behind are counted, not listed";
+  EXPECT_THAT(ParkedIds({.limit = 1}), ElementsAre(a1_.id));
+  EXPECT_THAT(ParkedIds({.state = kReceived}), ElementsAre(a2_.id, a3_.id));
+  EXPECT_THAT(ParkedIds({.unit = "b"}), ElementsAre(b_.id));
+  EXPECT_THAT(ParkedIds({.error_code = "handler_rejected"}), ElementsAre(a1_.id));
+  EXPECT_THAT(ParkedIds({.topic = "mails"}), IsEmpty());
+  EXPECT_THAT(ParkedIds({.consumer = "billing", .unit = "a", .state = kDead, .topic = "orders"}),
+              ElementsAre(a1_.id));
+  EXPECT_THAT(ParkedIds({.unit = "b' OR 1=1 --"}), IsEmpty());
+}
+
+TEST_P(InboxDeskContract, TellsEverythingAboutAParkedEvent) {
+  const ParkedEvent event = Find(b_);
+  EXPECT_EQ(event.consumer, "billing");
+  EXPECT_EQ(event.unit, "b");
+  EXPECT_EQ(event.state, kFailed);
+  EXPECT_EQ(event.attempts, 1);
+  EXPECT_FALSE(event.is_claimed);
+  EXPECT_TRUE(event.next_attempt_at.has_value());
+  EXPECT_TRUE(event.first_failed_at.has_value());
+  EXPECT_TRUE(event.last_failed_at.has_value());
+  EXPECT_EQ(event.error_code, "handler_failed");
+  EXPECT_EQ(event.error_message, "it said no");
+  EXPECT_EQ(event.source, (PartitionOffset{{"orders", 0}, 4}));
+  EXPECT_EQ(event.type, b_.envelope->type);
+  EXPECT_EQ(event.followers, 0);
+  EXPECT_EQ(Find(a1_).followers, 2);
+  EXPECT_EQ(Find(a2_).followers, 1);
+}
+
+TEST_P(InboxDeskContract, FindsAUnitThatIsNoText) {
+  const std::string unit("\x00\xff key", 6);
+  billing().Handle({UnreadableDelivery(unit, 20)}, {Died(1)});
+  const auto found = ValueOrThrow(desk().Parked({.unit = unit}));
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].unit, unit);
+  EXPECT_EQ(found[0].type, "");
+}
+
+TEST_P(InboxDeskContract, AGapWithoutATimeHasNoNextAttempt) {
+  const Delivery gap = VersionOf("g", 5, 21);
+  billing().Handle({gap}, {WaitsForGap(std::nullopt)}, true);
+  EXPECT_EQ(Find(gap).state, kGap);
+  EXPECT_EQ(Find(gap).next_attempt_at, std::nullopt);
+}
+
+TEST_P(InboxDeskContract, RetryOfADeadEventAppliesItAndThenThoseBehindIt) {
+  EXPECT_THAT(billing().Due(), IsEmpty());
+  EXPECT_EQ(ValueOrThrow(desk().Retry("billing", a1_.id, kWhy)), 1);
+  EXPECT_EQ(Find(a1_).state, kFailed);
+  EXPECT_EQ(Find(a1_).attempts, 0);
+  EXPECT_EQ(ReceiptState(a1_), kFailed);
+  EXPECT_THAT(billing().Due(), ElementsAre("a"));
+  EXPECT_EQ(billing().RetryWith("a", Processed()), a1_.id);
+  EXPECT_EQ(billing().RetryWith("a", Processed()), a2_.id);
+  EXPECT_EQ(billing().RetryWith("a", Processed()), a3_.id);
+  EXPECT_EQ(ReceiptState(a1_), kProcessed);
+  EXPECT_THAT(ParkedIds({}), ElementsAre(b_.id));
+  EXPECT_THAT(Records(), ElementsAre("ann inbox.retry " + a1_.id.ToString() + " on billing: because"));
+}
+
+TEST_P(InboxDeskContract, RetryByFilterTouchesNothingElse) {
+  EXPECT_EQ(ValueOrThrow(desk().Retry({.error_code = "handler_failed"}, kWhy)), 1);
+  EXPECT_THAT(billing().Due(), ElementsAre("b"));
+  EXPECT_EQ(Find(a1_).state, kDead);
+  EXPECT_EQ(ValueOrThrow(desk().Retry({.state = kReceived}, kWhy)), 0) << "these wait for nothing but the first";
+  EXPECT_EQ(ValueOrThrow(desk().Retry({.limit = 1}, kWhy)), 1);
+  EXPECT_EQ(Find(a1_).state, kFailed) << "the longest waiting is the first";
+  EXPECT_THAT(Records(), SizeIs(2));
+}
+
+TEST_P(InboxDeskContract, RetriedGapIsDueAndStillAGap) {
+  const Delivery gap = VersionOf("g", 5, 21);
+  billing().Handle({gap}, {WaitsForGap(60s)}, true);
+  EXPECT_EQ(ValueOrThrow(desk().Retry("billing", gap.id, kWhy)), 1);
+  const auto retry = billing().Retry("g", true);
+  ASSERT_TRUE(retry.has_value());
+  EXPECT_EQ(retry->state, kGap);
+  EXPECT_FALSE(retry->gap_overdue);
+  EXPECT_EQ(retry->attempts, 1);
+}
+
+TEST_P(InboxDeskContract, WhoeverDiedAtAnEventDoesNotHoldItUp) {
+  fixture().LetTimePass(60s);
+  { const auto died = billing().Retry("b"); }
+  EXPECT_TRUE(Find(b_).is_claimed);
+  EXPECT_THAT(billing().Due(), IsEmpty());
+  ValueOrThrow(desk().Retry("billing", b_.id, kWhy));
+  EXPECT_FALSE(Find(b_).is_claimed);
+  EXPECT_THAT(billing().Due(), ElementsAre("b"));
+}
+
+TEST_P(InboxDeskContract, SkipLetsThoseBehindGoOn) {
+  EXPECT_EQ(ValueOrThrow(desk().Skip("billing", a1_.id, kWhy)), 1);
+  EXPECT_EQ(Find(a1_).state, kSkipped);
+  EXPECT_EQ(Find(a1_).followers, 0);
+  EXPECT_EQ(ReceiptState(a1_), kSkipped);
+  EXPECT_EQ(billing().Look(Again(a1_, 30)).known, Standing::Known::kDone);
+  EXPECT_EQ(billing().RetryWith("a", Processed()), a2_.id);
+  EXPECT_EQ(billing().RetryWith("a", Processed()), a3_.id);
+  EXPECT_THAT(ParkedIds({.state = kSkipped}), ElementsAre(a1_.id));
+  EXPECT_THAT(Records(), ElementsAre("ann inbox.skip " + a1_.id.ToString() + " on billing: because"));
+  EXPECT_EQ(ValueOrThrow(desk().Skip("billing", a1_.id, kWhy)), 0) << "it is given up already";
+  EXPECT_EQ(ValueOrThrow(desk().Retry("billing", a1_.id, kWhy)), 0) << "and for good";
+  EXPECT_EQ(ValueOrThrow(desk().Skip("billing", c_.id, kWhy)), 0) << "what was processed is not given up";
+  EXPECT_THAT(Records(), SizeIs(1));
+}
+
+TEST_P(InboxDeskContract, SkippedVersionCountsAsSeen) {
+  const Delivery first = VersionOf("o", 1, 21);
+  const Delivery second = VersionOf("o", 2, 22);
+  billing().Handle({first, second}, {Died(1), WaitsForGap(60s)}, true);
+  EXPECT_EQ(ValueOrThrow(desk().Skip("billing", first.id, kWhy)), 1);
+  const auto retry = billing().Retry("o", true);
+  ASSERT_TRUE(retry.has_value()) << "what waited for the version is due";
+  EXPECT_EQ(retry->id, second.id);
+  EXPECT_EQ(retry->version_seen, 1);
+}
+
+TEST_P(InboxDeskContract, VersionBeforeASkippedGapMayStillCome) {
+  const Delivery third = VersionOf("o", 3, 23);
+  billing().Handle({third}, {WaitsForGap(60s)}, true);
+  EXPECT_EQ(ValueOrThrow(desk().Skip("billing", third.id, kWhy)), 1);
+  EXPECT_EQ(billing().Look(VersionOf("o", 1, 24), true).version_seen, 0);
+}
+
+TEST_P(InboxDeskContract, SkippedDeadGapIsOver) {
+  const Delivery third = VersionOf("o", 3, 23);
+  billing().Handle({third}, {Died(1)}, true);
+  EXPECT_EQ(ValueOrThrow(desk().Skip("billing", third.id, kWhy)), 1);
+  EXPECT_EQ(billing().Look(VersionOf("o", 4, 24), true).version_seen, 3);
+}
+
+TEST_P(InboxDeskContract, ConsumersAreApart) {
+  InboxSeat report(fixture(), "report", InboxMode::kRecord);
+  report.Handle({a1_, a2_}, {Died(1), Waits()});
+  EXPECT_THAT(ParkedIds({.consumer = "report"}), ElementsAre(a1_.id));
+  EXPECT_THAT(ValueOrThrow(desk().Find({}, a1_.id)).parked, SizeIs(2));
+  EXPECT_THAT(ValueOrThrow(desk().Find({}, a1_.id)).receipts, SizeIs(2));
+  EXPECT_EQ(ValueOrThrow(desk().Skip("report", a1_.id, kWhy)), 1);
+  EXPECT_EQ(Find(a1_).state, kDead) << "at billing";
+  EXPECT_EQ(ReceiptState(a1_), kDead);
+  EXPECT_EQ(ValueOrThrow(desk().Retry({.consumer = "report"}, kWhy)), 0);
+  EXPECT_EQ(ValueOrThrow(desk().Retry({.consumer = "billing"}, kWhy)), 2);
+}
+
+TEST_P(InboxDeskContract, WorksWithoutReceipts) {
+  InboxSeat report(fixture(), "report", InboxMode::kOffsets);
+  const Delivery dead = DeliveryOf("x", 0);
+  const Delivery behind = DeliveryOf("x", 1);
+  report.Handle({dead, behind}, {Died(1), Waits()});
+  EXPECT_THAT(ReceiptIds({.consumer = "report"}), IsEmpty());
+  EXPECT_EQ(ValueOrThrow(desk().Skip("report", dead.id, kWhy)), 1);
+  EXPECT_EQ(report.RetryWith("x", Processed()), behind.id);
+}
+
+TEST_P(InboxDeskContract, RefusesAConsumerThatIsNot) {
+  const auto code = [](const auto& result) { return result ? "done" : result.error().code(); };
+  EXPECT_EQ(code(desk().List({.consumer = "biling"})), "unknown_consumer");
+  EXPECT_EQ(code(desk().Parked({.consumer = "biling"})), "unknown_consumer");
+  EXPECT_EQ(code(desk().Find("biling", a1_.id)), "unknown_consumer");
+  EXPECT_EQ(code(desk().Retry({.consumer = "biling"}, kWhy)), "unknown_consumer");
+  EXPECT_EQ(code(desk().Retry("biling", a1_.id, kWhy)), "unknown_consumer");
+  EXPECT_EQ(code(desk().Skip("biling", a1_.id, kWhy)), "unknown_consumer");
+  EXPECT_TRUE(ValueOrThrow(desk().Find({}, DeliveryOf("z", 1).id)).empty());
+}
+
+TEST_P(InboxDeskContract, NothingHappensByNobodyOrForNothing) {
+  const auto code = [](const auto& result) { return result ? "done" : result.error().code(); };
+  EXPECT_EQ(code(desk().Retry("billing", a1_.id, {"", "because"})), "actor_required");
+  EXPECT_EQ(code(desk().Retry(ParkedFilter{}, {"ann", ""})), "reason_required");
+  EXPECT_EQ(code(desk().Skip("billing", a1_.id, {"ann", ""})), "reason_required");
+  EXPECT_EQ(Find(a1_).state, kDead);
+  EXPECT_THAT(Records(), IsEmpty());
+}
+
+TEST_P(InboxDeskContract, WhatWasSkippedIsNeverForgotten) {
+  ASSERT_EQ(ValueOrThrow(desk().Skip("billing", a1_.id, kWhy)), 1);
+  const Timestamp parked_at = Find(a1_).parked_at;
+  EXPECT_EQ(ValueOrThrow(billing().store().Prune(c_.filed_at + 1h, 100)).receipts, 1) << "the one that was processed";
+  EXPECT_EQ(billing().Look(Again(a1_, 6)).known, Standing::Known::kDone);
+  EXPECT_THAT(ParkedIds({.state = kSkipped}), ElementsAre(a1_.id)) << "what it was can be looked at for a while";
+
+  static_cast<void>(ValueOrThrow(billing().store().Prune(parked_at + 1s, 100)));
+  EXPECT_THAT(ParkedIds({.state = kSkipped}), IsEmpty());
+  EXPECT_EQ(billing().Look(Again(a1_, 7)).known, Standing::Known::kDone);
+  EXPECT_EQ(ReceiptState(a1_), kSkipped);
+  EXPECT_EQ(ParkedIds({}), std::vector{b_.id}) << "what waits stays";
+}
+
+TEST_P(InboxDeskContract, WithoutReceiptsWhatWasSkippedIsClearedAwayWithTime) {
+  InboxSeat report(fixture(), "report", InboxMode::kOffsets);
+  const Delivery dead = DeliveryOf("x", 0);
+  report.Handle({dead, DeliveryOf("x", 1)}, {Died(1), Waits()});
+  ASSERT_EQ(ValueOrThrow(desk().Skip("report", dead.id, kWhy)), 1);
+  const Timestamp parked_at = ValueOrThrow(desk().Find("report", dead.id)).parked.at(0).parked_at;
+  ValueOrThrow(report.store().Prune(parked_at - 1s, 100));
+  EXPECT_EQ(report.Look(Again(dead, 2)).known, Standing::Known::kDone);
+  ValueOrThrow(report.store().Prune(parked_at + 1s, 100));
+  EXPECT_TRUE(ValueOrThrow(desk().Find("report", dead.id)).empty());
+  EXPECT_EQ(ValueOrThrow(report.store().Count()).parked, 1) << "what waits stays";
+}
+
+}  // namespace
+}  // namespace sealane
