@@ -25,7 +25,7 @@
 
 #include "sealane/outbox.hpp"
 
-#include "goals.hpp"
+#include "common/goals.hpp"
 #include "postgres/append_call.hpp"
 #include "postgres/postgres_store.hpp"
 

@@ -16,12 +16,12 @@
 #include "base/log.hpp"
 #include "bench_relay/backlog.hpp"
 #include "bench_relay/bare_message.hpp"
-#include "bench_relay/contest.hpp"
 #include "bench_relay/idle.hpp"
-#include "bench_relay/kafka_topic.hpp"
 #include "bench_relay/lap.hpp"
 #include "bench_relay/latency.hpp"
-#include "goals.hpp"
+#include "common/contest.hpp"
+#include "common/goals.hpp"
+#include "common/kafka_topic.hpp"
 
 namespace {
 
@@ -94,7 +94,7 @@ class RelayBench {
   }
 
   void MeasureTable() {
-    Contest contest;
+    Contest contest("relay");
     contest.Add("raw read, SELECT", [&] { return Alone("select"); });
     contest.Add("raw read, COPY", [&] { return Alone("copy"); });
     contest.Add("sealane to nothing", [&] { return Alone("drain"); });
@@ -110,7 +110,7 @@ class RelayBench {
 
   void MeasureReference() {
     std::vector<double> our_wal, our_dead, wal, dead;
-    Contest contest;
+    Contest contest("relay");
     contest.Add("sealane, writes counted", [&] { return Watched(kSchema, "drain", our_wal, our_dead); });
     contest.Add("SKIP LOCKED + UPDATE", [&] {
       FillReferenceTable(session_);
@@ -148,7 +148,7 @@ class RelayBench {
                                   Way{"sealane to Kafka", "drain", WireProfile::kCloudEvents},
                                   Way{"sealane to Kafka, envelope", "drain", WireProfile::kEnvelope},
                                   Way{"sealane to Kafka, as Debezium", "drain", WireProfile::kDebezium}};
-    Contest contest;
+    Contest contest("relay");
     for (const Way& way : kWays) contest.Add(way.label, [this, way] { return ToKafka(way.way, way.profile); });
     contest.Run(kRounds);
     for (const Way& way : kWays) AddRate(way.label, contest);
@@ -206,15 +206,6 @@ class RelayBench {
   std::vector<Bar> bars_;
 };
 
-/// Ratios within a round bear a busy machine, rates and latencies do not.
-void WarnWhenBusy() {
-  double load = 0;
-  const auto cores = static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN));
-  if (::getloadavg(&load, 1) != 1 || load < cores / 2) return;
-  std::fprintf(stderr, "relay: THIS MACHINE IS BUSY (load %.1f on %.0f cores): figures will be low and uneven\n",
-               load, cores);
-}
-
 Arguments Parse(int argc, char** argv) {
   Arguments arguments;
   for (int i = 1; i < argc; ++i) {
@@ -247,7 +238,7 @@ int main(int argc, char** argv) {
   const char* const cluster = std::getenv("SEALANE_BENCH_POSTGRES");
   if (cluster == nullptr) Fail("run it with ./dev bench relay (SEALANE_BENCH_POSTGRES names no server)");
   const char* const broker = std::getenv("SEALANE_BENCH_KAFKA");
-  WarnWhenBusy();
+  WarnWhenBusy("relay");
   RelayBench(cluster, broker == nullptr ? "" : broker, arguments).Run();
   return 0;
 }

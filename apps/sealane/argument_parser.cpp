@@ -160,6 +160,7 @@ std::string Suggestion(std::string_view word, const std::vector<std::string>& kn
 
 void AddLongNames(const std::vector<OptionSpec>& options, std::vector<std::string>& names) {
   for (const OptionSpec& option : options) {
+    if (option.hidden) continue;
     if (std::string name = LongName(option); !name.empty()) names.push_back(std::move(name));
   }
 }

@@ -35,11 +35,11 @@ std::vector<OptionSpec> CommonOptions::Options() {
       {"--store", "URL", "postgres://user@host/database, sqlite:PATH, PATH.db, or a configured name", &store},
       {"--schema", "NAME", "PostgreSQL schema of the tables (default: sealane)", &schema},
       {"--config", "FILE", "configuration file (default: ./sealane.toml, /etc/sealane/sealane.toml)", &config},
-      {"-o,--output", "FORMAT", "table, json or jsonl (default: table)", &output},
+      {"-o,--output", "FORMAT", "table, json or jsonl (default: table)", &output, false, "table|json|jsonl"},
       {"--timeout", "DURATION", "longest wait for the store, for example 10s", &timeout},
-      {"--color", "WHEN", "auto, always or never (default: auto)", &color},
-      {"--log-level", "LEVEL", "debug, info, warning or error", &log_level},
-      {"--log-format", "FORMAT", "text or json", &log_format},
+      {"--color", "WHEN", "auto, always or never (default: auto)", &color, false, "auto|always|never"},
+      {"--log-level", "LEVEL", "debug, info, warning or error", &log_level, false, "debug|info|warning|error"},
+      {"--log-format", "FORMAT", "text or json", &log_format, false, "text|json"},
       {"-h,--help", "", "show help", &help},
       {"--version", "", "show the version", &version},
   };
@@ -73,6 +73,16 @@ Result<std::unique_ptr<OutboxStore>> CommandContext::OpenStore() {
 Result<std::unique_ptr<DeadLetters>> CommandContext::OpenStoreDeadLetters() {
   SEALANE_ASSIGN_OR_RETURN(const Config* settings, config());
   return OpenDeadLetters(settings->store());
+}
+
+Result<std::unique_ptr<InboxDesk>> CommandContext::OpenStoreInboxDesk() {
+  SEALANE_ASSIGN_OR_RETURN(const Config* settings, config());
+  return OpenInboxDesk(settings->store());
+}
+
+Result<std::unique_ptr<TaskDesk>> CommandContext::OpenStoreTaskDesk() {
+  SEALANE_ASSIGN_OR_RETURN(const Config* settings, config());
+  return OpenTaskDesk(settings->store());
 }
 
 Result<std::unique_ptr<Migrator>> CommandContext::OpenStoreMigrator() {

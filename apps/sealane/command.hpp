@@ -13,6 +13,8 @@
 #include "environment.hpp"
 #include "exit_code.hpp"
 #include "ops/dead_letters.hpp"
+#include "ops/inbox_desk.hpp"
+#include "ops/task_desk.hpp"
 #include "outbox/migration.hpp"
 #include "outbox/outbox_store.hpp"
 #include "output.hpp"
@@ -28,6 +30,8 @@ struct OptionSpec {
   std::string help;
   Target target;
   bool required = false;
+  std::string_view choices = {};  ///< all values there are, `a|b`, for completion; the command itself checks them
+  bool hidden = false;            ///< not in the help
 };
 
 /// What all commands take.
@@ -67,6 +71,7 @@ class CommandContext {
   Clock& clock() const { return *environment_.clock; }
   const Environment& environment() const { return environment_; }
   const CommonOptions& options() const { return options_; }
+  bool out_is_terminal() const { return streams_.out_is_terminal; }
   bool err_is_terminal() const { return streams_.err_is_terminal; }
   bool in_is_terminal() const { return streams_.in_is_terminal; }
 
@@ -83,6 +88,8 @@ class CommandContext {
   Result<std::unique_ptr<OutboxStore>> OpenStore();
   Result<std::unique_ptr<Migrator>> OpenStoreMigrator();
   Result<std::unique_ptr<DeadLetters>> OpenStoreDeadLetters();
+  Result<std::unique_ptr<InboxDesk>> OpenStoreInboxDesk();
+  Result<std::unique_ptr<TaskDesk>> OpenStoreTaskDesk();
 
   void Warn(std::string_view message);
   /// Says what to do next, on standard error and only to people. The store is added when a flag named it, so that the

@@ -38,9 +38,10 @@ struct CodeRow {
   ExitCode exit;
 };
 
-constexpr std::array<CodeRow, 24> kByCode = {{
+constexpr std::array<CodeRow, 34> kByCode = {{
     {"bad_usage", kUsage},
     {"not_found", kNotFound},
+    {"unknown_consumer", kNotFound},
     {"not_permitted", kNotPermitted},
     {"statement_timeout", kTimedOut},
     {"lock_timeout", kTimedOut},
@@ -61,8 +62,17 @@ constexpr std::array<CodeRow, 24> kByCode = {{
     {"broker_unreachable", kBrokerUnreachable},
     {"approval_missing", kNotPermitted},
     {"not_drained", kTimedOut},
+    {"not_caught_up", kTimedOut},
+    {"unknown_parameter", kUsage},
+    {"numbered_parameter", kUsage},
+    {"script_empty", kUsage},
+    {"script_unterminated", kUsage},
+    {"transaction_in_script", kUsage},
     {"address_in_use", kFailed},
     {"cannot_listen", kFailed},
+    {"folder_not_usable", kFailed},
+    {"outage_failed", kFailed},
+    {"relay_ended", kFailed},
 }};
 
 ExitCode ByKind(ErrorKind kind) {

@@ -30,6 +30,7 @@ std::string Spelled(const OptionSpec& option) {
 std::string OptionLines(const std::vector<OptionSpec>& options) {
   std::vector<Line> lines;
   for (const OptionSpec& option : options) {
+    if (option.hidden) continue;
     lines.push_back({Spelled(option), option.required ? option.help + " (required)" : option.help});
   }
   return TwoColumns(lines);

@@ -4,11 +4,15 @@
 #include <string>
 
 #include "config/settings.hpp"
+#include "inbox/inbox_store.hpp"
 #include "ops/dead_letters.hpp"
+#include "ops/inbox_desk.hpp"
+#include "ops/task_desk.hpp"
 #include "outbox/migration.hpp"
 #include "outbox/outbox_log.hpp"
 #include "outbox/outbox_store.hpp"
 #include "postgres/postgres_store.hpp"
+#include "tasks/task_store.hpp"
 
 namespace sealane::cli {
 
@@ -20,6 +24,13 @@ Result<std::unique_ptr<Migrator>> OpenMigrator(const Settings& store);
 Result<std::unique_ptr<OutboxLog>> OpenStoreLog(const Settings& store, const std::string& route,
                                                 const std::string& owner);
 Result<std::unique_ptr<DeadLetters>> OpenDeadLetters(const Settings& store);
+Result<std::unique_ptr<InboxDesk>> OpenInboxDesk(const Settings& store);
+/// The inbox of a consumer; one connection.
+Result<std::unique_ptr<InboxStore>> OpenStoreInbox(const Settings& store, const std::string& consumer,
+                                                   InboxMode mode);
+/// The tasks of a store; one connection.
+Result<std::unique_ptr<TaskStore>> OpenStoreTasks(const Settings& store);
+Result<std::unique_ptr<TaskDesk>> OpenTaskDesk(const Settings& store);
 /// Of a store that is a PostgreSQL.
 postgres::Options PostgresOptionsOf(const Settings& store);
 

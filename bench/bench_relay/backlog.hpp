@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string>
 
-#include "bench_relay/session.hpp"
+#include "common/session.hpp"
 
 namespace sealane::bench {
 

@@ -9,7 +9,7 @@
 
 #include "base/hex.hpp"
 #include "base/time_text.hpp"
-#include "bench_relay/session.hpp"
+#include "common/session.hpp"
 #include "postgres/log_rows.hpp"
 
 namespace sealane::bench {

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "bench_relay/session.hpp"
+#include "common/session.hpp"
 
 namespace sealane::bench {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "bench_relay/bare_message.hpp"
-#include "bench_relay/kafka_topic.hpp"
+#include "common/kafka_topic.hpp"
 
 namespace sealane::bench {
 

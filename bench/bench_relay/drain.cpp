@@ -4,16 +4,16 @@
 
 #include <fmt/format.h>
 
-#include "bench_relay/session.hpp"
-#include "bench_relay/stopwatch.hpp"
+#include "common/session.hpp"
+#include "common/stopwatch.hpp"
 
 namespace sealane::bench {
 double Drain(const std::string& url, const Destination& destination, std::size_t events) {
   const Stopwatch watch;
-  const std::unique_ptr<Relay> relay = MakeRelay(url, FreshRoute(destination), PublisherTo(destination));
+  const std::unique_ptr<RouteRelay> relay = MakeRelay(url, FreshRoute(destination), PublisherTo(destination));
   const RelayEnd end = relay->Run({}, true);
   const double rate = watch.RateOf(events);
-  const RelayStats stats = relay->stats();
+  const RouteStats stats = relay->stats();
   if (end != RelayEnd::kDrained || stats.published != events) {
     Fail(fmt::format("the relay published {} of {} events: {}", stats.published, events, stats.problem));
   }

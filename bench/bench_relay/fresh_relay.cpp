@@ -11,9 +11,9 @@
 
 namespace sealane::bench {
 
-RelayOptions FreshRoute(const Destination& destination) {
+RouteOptions FreshRoute(const Destination& destination) {
   static std::atomic<int> counter{0};
-  RelayOptions options;
+  RouteOptions options;
   options.route = fmt::format("bench-{}-{}", ::getpid(), ++counter);
   options.owner = "owner-of-" + options.route;
   options.profile = destination.profile;
@@ -28,12 +28,13 @@ OpenPublisher PublisherTo(const Destination& destination) {
   };
 }
 
-std::unique_ptr<Relay> MakeRelay(const std::string& url, const RelayOptions& options, OpenPublisher open_publisher) {
+std::unique_ptr<RouteRelay> MakeRelay(const std::string& url, const RouteOptions& options,
+                                      OpenPublisher open_publisher) {
   const auto open_log = [url, route = options.route, owner = options.owner] {
     return postgres::OpenOutboxLog({.url = url}, route, owner);
   };
-  return std::make_unique<Relay>(options, open_log, std::move(open_publisher), SystemClock::Instance(),
-                                 SystemRandom::Instance());
+  return std::make_unique<RouteRelay>(options, open_log, std::move(open_publisher), SystemClock::Instance(),
+                                      SystemRandom::Instance());
 }
 
 }  // namespace sealane::bench

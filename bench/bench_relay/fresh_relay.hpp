@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "relay/relay.hpp"
+#include "relay/route_relay.hpp"
 
 namespace sealane::bench {
 
@@ -15,10 +15,11 @@ struct Destination {
 };
 
 /// The defaults, with a route and an owner that nobody used before.
-RelayOptions FreshRoute(const Destination& destination);
+RouteOptions FreshRoute(const Destination& destination);
 OpenPublisher PublisherTo(const Destination& destination);
 
 /// A relay as the daemon would wire it, on the machine's clock.
-std::unique_ptr<Relay> MakeRelay(const std::string& url, const RelayOptions& options, OpenPublisher open_publisher);
+std::unique_ptr<RouteRelay> MakeRelay(const std::string& url, const RouteOptions& options,
+                                      OpenPublisher open_publisher);
 
 }  // namespace sealane::bench

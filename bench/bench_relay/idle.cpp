@@ -5,17 +5,17 @@
 
 #include <fmt/format.h>
 
-#include "bench_relay/stopwatch.hpp"
+#include "common/stopwatch.hpp"
 
 namespace sealane::bench {
 namespace {
 
 /// Waits until the relay has lanes, has nothing left, and looks at the log as rarely as it ever will.
-void AwaitIdle(const Relay& relay) {
+void AwaitIdle(const RouteRelay& relay) {
   for (int attempt = 0; attempt < 60; ++attempt) {
-    const RelayStats before = relay.stats();
+    const RouteStats before = relay.stats();
     std::this_thread::sleep_for(std::chrono::seconds{1});
-    const RelayStats after = relay.stats();
+    const RouteStats after = relay.stats();
     if (after.state == RelayState::kRunning && after.pending == 0 && after.polls > before.polls &&
         after.polls - before.polls <= 5) {
       return;
@@ -46,7 +46,8 @@ class AutovacuumOff {
 }  // namespace
 
 IdleCost MeasureIdle(const Database& database, const Destination& destination, std::chrono::seconds length) {
-  const std::unique_ptr<Relay> relay = MakeRelay(database.url(), FreshRoute(destination), PublisherTo(destination));
+  const std::unique_ptr<RouteRelay> relay =
+      MakeRelay(database.url(), FreshRoute(destination), PublisherTo(destination));
   std::jthread running([&](const std::stop_token& stop) { (void)relay->Run(stop); });
   AwaitIdle(*relay);
   // From another database of the cluster, so that asking is not counted. A relay that is idle makes every statement a

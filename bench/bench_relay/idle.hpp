@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "bench_relay/fresh_relay.hpp"
-#include "bench_relay/session.hpp"
+#include "common/session.hpp"
 
 namespace sealane::bench {
 

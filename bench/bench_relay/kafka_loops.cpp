@@ -11,8 +11,8 @@
 #include "base/bounded_queue.hpp"
 #include "bench_relay/bare_message.hpp"
 #include "bench_relay/bare_producer.hpp"
-#include "bench_relay/session.hpp"
-#include "bench_relay/stopwatch.hpp"
+#include "common/session.hpp"
+#include "common/stopwatch.hpp"
 
 namespace sealane::bench {
 namespace {

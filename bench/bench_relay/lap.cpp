@@ -1,32 +1,17 @@
 #include "bench_relay/lap.hpp"
 
-#include <cstdio>
 #include <cstdlib>
-#include <fstream>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "bench_relay/drain.hpp"
 #include "bench_relay/kafka_loops.hpp"
-#include "bench_relay/session.hpp"
-#include "bench_relay/stopwatch.hpp"
 #include "bench_relay/table_loops.hpp"
+#include "common/session.hpp"
+#include "common/stopwatch.hpp"
 
 namespace sealane::bench {
 namespace {
-
-/// VmHWM of this process.
-double PeakMemoryMib() {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    if (word != "VmHWM:") continue;
-    double kib = 0;
-    status >> kib;
-    return kib / 1024;
-  }
-  Fail("/proc/self/status does not say how much memory was used");
-}
 
 double RateOfWay(const std::string& way, const std::string& url, const Destination& to, std::size_t events) {
   if (way == "select") return ReadBySelect(url, events);
@@ -41,15 +26,8 @@ double RateOfWay(const std::string& way, const std::string& url, const Destinati
 }  // namespace
 
 Lap RunAlone(const std::string& way, const std::string& url, const Destination& destination, std::size_t events) {
-  // By this name the program is found even when a build has replaced its file meanwhile.
-  const std::string command = fmt::format("/proc/{}/exe --alone {} '{}' {} {} {} {}", ::getpid(), way, url, events,
-                                          ToString(destination.profile), destination.broker_url, destination.topic);
-  FILE* const answer = ::popen(command.c_str(), "r");
-  Lap lap;
-  const bool read =
-      answer != nullptr && std::fscanf(answer, "%lf %lf %lf", &lap.rate, &lap.cpu_us, &lap.peak_mib) == 3;
-  if (answer == nullptr || ::pclose(answer) != 0 || !read) Fail("a process failed: " + command);
-  return lap;
+  return RunAgain(fmt::format("--alone {} '{}' {} {} {} {}", way, url, events, ToString(destination.profile),
+                              destination.broker_url, destination.topic));
 }
 
 int BeAlone(int argc, char** argv) {
@@ -60,7 +38,7 @@ int BeAlone(int argc, char** argv) {
   const Destination destination{
       .broker_url = argc > 6 ? argv[6] : "", .topic = argc > 7 ? argv[7] : "", .profile = *profile};
   const double rate = RateOfWay(argv[2], argv[3], destination, events);
-  fmt::print("{} {} {}\n", rate, CpuSeconds() * 1e6 / static_cast<double>(events), PeakMemoryMib());
+  Tell({rate, CpuSeconds() * 1e6 / static_cast<double>(events), PeakMemoryMib()});
   return 0;
 }
 

@@ -4,15 +4,9 @@
 #include <string>
 
 #include "bench_relay/fresh_relay.hpp"
+#include "common/lap.hpp"
 
 namespace sealane::bench {
-
-/// What one run of one way to move all events brought.
-struct Lap {
-  double rate = 0;      ///< events per second, from nothing opened to everything done
-  double cpu_us = 0;    ///< processor time of the process per event, the servers left out
-  double peak_mib = 0;  ///< the most memory the process ever had
-};
 
 /// Runs a way in a process of its own, so that none finds the heap as another has left it:
 ///   select, copy        reads all rows

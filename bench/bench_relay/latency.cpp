@@ -16,8 +16,8 @@
 #include "sealane/outbox.hpp"
 
 #include "bench_relay/fresh_relay.hpp"
-#include "bench_relay/kafka_topic.hpp"
-#include "bench_relay/session.hpp"
+#include "common/kafka_topic.hpp"
+#include "common/session.hpp"
 #include "core/wire.hpp"
 #include "outbox/bell.hpp"
 
@@ -162,7 +162,7 @@ Latency CommitToAck(const Pace& pace, bool bell) {
     if (!publisher) return std::move(publisher).error();
     return std::unique_ptr<Publisher>(std::make_unique<TimingPublisher>(std::move(*publisher), times));
   };
-  const std::unique_ptr<Relay> relay = MakeRelay(pace.url, FreshRoute(destination), open_publisher);
+  const std::unique_ptr<RouteRelay> relay = MakeRelay(pace.url, FreshRoute(destination), open_publisher);
   const std::string address = fmt::format("unix:/tmp/bench_relay.{}.bell", ::getpid());
   std::optional<Bell> ringer;
   std::unique_ptr<BellListener> listener;

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "bench_relay/session.hpp"
-#include "bench_relay/stopwatch.hpp"
+#include "common/session.hpp"
+#include "common/stopwatch.hpp"
 #include "postgres/log_rows.hpp"
 
 namespace sealane::bench {

@@ -86,7 +86,58 @@ std::string LineFor(const Header& header) {
   return Line(name, IsCarried(header.value) ? header.value : EncodedValue(header.value));
 }
 
+bool HasName(const Headers& headers, std::string_view name) {
+  return std::any_of(headers.begin(), headers.end(),
+                     [&](const Header& header) { return EqualsIgnoringCase(header.name, name); });
+}
+
+std::string CarriedValue(std::string_view value) {
+  return IsCarried(value) ? std::string(value) : EncodedValue(value);
+}
+
+// What an attempt says itself, whatever the task's headers are.
+constexpr std::array<std::string_view, 3> kNamesOfAttempt = {"content-type", "x-sealane-task-id",
+                                                             "x-sealane-attempt"};
+
 }  // namespace
+
+std::vector<std::string> TaskHeaderLines(const ClaimedTask& claimed, const Headers& of_target) {
+  const Task& task = claimed.task;
+  std::vector<std::string> lines;
+  lines.reserve(task.headers.size() + of_target.size() + 6);
+  const bool key_as_it_is = IsCarried(task.idempotency_key) && task.idempotency_key.find('%') == std::string::npos;
+  lines.push_back(Line("Idempotency-Key", key_as_it_is ? task.idempotency_key : EncodedValue(task.idempotency_key)));
+  lines.push_back(Line("X-Sealane-Task-Id", claimed.id.ToString()));
+  lines.push_back(Line("X-Sealane-Attempt", std::to_string(claimed.attempt)));
+  lines.push_back(Line("Content-Type", CarriedValue(task.content_type)));
+  lines.emplace_back("Expect:");
+  if (!task.traceparent.empty()) lines.push_back(Line("traceparent", CarriedValue(task.traceparent)));
+  for (const Header& header : of_target) {
+    if (!EqualsIgnoringCase(header.name, "idempotency-key")) lines.push_back(Line(header.name, header.value));
+  }
+  for (const Header& header : task.headers) {
+    const auto is = [&](std::string_view name) { return EqualsIgnoringCase(name, header.name); };
+    const bool taken = std::any_of(kNamesOfHttp.begin(), kNamesOfHttp.end(), is) ||
+                       std::any_of(kNamesOfAttempt.begin(), kNamesOfAttempt.end(), is) ||
+                       (!task.traceparent.empty() && is("traceparent")) || HasName(of_target, header.name);
+    lines.push_back(
+        Line((taken || header.name.empty() ? "own-" : "") + EncodedName(header.name), CarriedValue(header.value)));
+  }
+  return lines;
+}
+
+Headers TaskHeadersOf(const WireMessage& message, std::string_view topic) {
+  Headers headers = {{"Sealane-Topic", EncodedValue(topic)}, {"Sealane-Key", EncodedValue(message.key)}};
+  for (const Header& header : message.headers) {
+    if (EqualsIgnoringCase(header.name, "content-type") || EqualsIgnoringCase(header.name, "traceparent")) continue;
+    if (header.name.starts_with("ce_")) {
+      headers.push_back({"ce-" + header.name.substr(3), EncodedValue(header.value)});
+    } else {
+      headers.push_back(header);
+    }
+  }
+  return headers;
+}
 
 std::vector<std::string> HeaderLines(const HeldMessage& message, const HttpOptions& options) {
   std::vector<std::string> lines;

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/wire.hpp"
 #include "http/http_options.hpp"
+#include "tasks/task_store.hpp"
 
 namespace sealane::http {
 
@@ -15,5 +18,17 @@ namespace sealane::http {
 /// line: values of `ce-`, `Sealane-Topic` and `Sealane-Key` are percent-encoded as CloudEvents demands (space, quote,
 /// percent and everything that is not printable ASCII), other values when they contain what HTTP does not carry.
 std::vector<std::string> HeaderLines(const HeldMessage& message, const HttpOptions& options);
+
+/// The header lines of one attempt at a task: `Idempotency-Key`, which nothing can replace, `X-Sealane-Task-Id`,
+/// `X-Sealane-Attempt`, `Content-Type`, `traceparent`, the target's headers and the task's own.
+///
+/// A header of the task that has one of these names, that of a header of the target, or one that HTTP itself acts
+/// upon gets `own-` in front. The key is percent-encoded when HTTP does not carry it as it is, or when it contains a
+/// percent sign: so different keys stay different.
+std::vector<std::string> TaskHeaderLines(const ClaimedTask& claimed, const Headers& of_target);
+
+/// The headers of a task that carries an event on: what HeaderLines() makes of those of the message, `Sealane-Topic`
+/// and `Sealane-Key` included. Content type and trace context have fields of their own in a task and are left out.
+Headers TaskHeadersOf(const WireMessage& message, std::string_view topic);
 
 }  // namespace sealane::http

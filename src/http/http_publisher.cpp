@@ -12,9 +12,9 @@
 
 #include <fmt/format.h>
 
-#include "base/text.hpp"
 #include "http/curl_handles.hpp"
 #include "http/http_answer.hpp"
+#include "http/http_endpoint.hpp"
 #include "http/http_headers.hpp"
 
 namespace sealane {
@@ -341,10 +341,7 @@ Status CheckOptions(const HttpOptions& options) {
         .WithField(std::string(field))
         .WithHint(std::move(hint));
   };
-  if (!options.url.starts_with("http://") && !options.url.starts_with("https://")) {
-    return invalid("url", fmt::format("{} is no HTTP address", EscapeForTerminal(RedactUrl(options.url))),
-                   "write it as https://host/path");
-  }
+  SEALANE_RETURN_IF_ERROR(http::CheckUrl(options.url));
   if (options.connections_max < 1 || options.connections_max > 1'000) {
     return invalid("connections_max", fmt::format("{} connections are not possible", options.connections_max),
                    "choose 1 to 1000");
@@ -354,25 +351,14 @@ Status CheckOptions(const HttpOptions& options) {
     return invalid("timeout", "timeouts and pauses are positive, and the longest pause is the longest",
                    "leave them out to get the defaults");
   }
-  const auto breaks_line = [](const std::string& text) { return text.find_first_of("\r\n") != std::string::npos; };
-  for (const Header& header : options.headers) {
-    if (header.name.empty() || breaks_line(header.name) || breaks_line(header.value)) {
-      return invalid("headers", "a header has no name or contains a line break",
-                     "write headers as name and value, and check the files they were read from");
-    }
-  }
-  return Ok();
+  return http::CheckHeaders(options.headers);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<HttpPublisher>> OpenHttpPublisher(const HttpOptions& options, Clock& clock) {
   SEALANE_RETURN_IF_ERROR(CheckOptions(options));
-  static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
-  if (ready != CURLE_OK) {
-    return Error(ErrorKind::kMisconfigured, "http_unavailable", curl_easy_strerror(ready))
-        .WithHint("check the installation of libcurl");
-  }
+  SEALANE_RETURN_IF_ERROR(http::PrepareLibrary());
   return std::unique_ptr<HttpPublisher>(std::make_unique<CurlPublisher>(options, clock));
 }
 

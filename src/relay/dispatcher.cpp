@@ -33,7 +33,7 @@ Dispatcher::Token Dispatcher::Token::Unpack(std::uint64_t packed) {
           .entry = static_cast<std::uint32_t>(packed)};
 }
 
-Dispatcher::Dispatcher(const RelayOptions& options, TopicTemplate topics, LeaseBoard& board, WorkQueue& queue,
+Dispatcher::Dispatcher(const RouteOptions& options, TopicTemplate topics, LeaseBoard& board, WorkQueue& queue,
                        MemoryBudget& budget, Clock& clock, Random& random)
     : options_(options),
       board_(board),
@@ -606,7 +606,7 @@ std::size_t Dispatcher::GiveUp(Publisher& publisher) {
   return inflight_ + (resend_may_repeat_ ? resend_.size() : 0);
 }
 
-void Dispatcher::FillGauges(RelayStats& stats) const {
+void Dispatcher::FillGauges(RouteStats& stats) const {
   stats.inflight_messages = inflight_;
   stats.inflight_bytes = budget_.used();
   std::optional<Timestamp> oldest;

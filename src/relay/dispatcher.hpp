@@ -19,8 +19,8 @@
 #include "relay/lease_board.hpp"
 #include "relay/ledger.hpp"
 #include "relay/parking.hpp"
-#include "relay/relay_options.hpp"
-#include "relay/relay_stats.hpp"
+#include "relay/route_options.hpp"
+#include "relay/route_stats.hpp"
 #include "relay/topic_template.hpp"
 #include "relay/work.hpp"
 
@@ -34,7 +34,7 @@ namespace sealane {
 /// One thread.
 class Dispatcher {
  public:
-  Dispatcher(const RelayOptions& options, TopicTemplate topics, LeaseBoard& board, WorkQueue& queue,
+  Dispatcher(const RouteOptions& options, TopicTemplate topics, LeaseBoard& board, WorkQueue& queue,
              MemoryBudget& budget, Clock& clock, Random& random);
 
   struct Step {
@@ -60,8 +60,8 @@ class Dispatcher {
   Result<bool> Settle(OutboxLog& log);
 
   /// Everything it knows; the rest of the statistics is filled in by others.
-  const RelayStats& counts() const { return counts_; }
-  void FillGauges(RelayStats& stats) const;
+  const RouteStats& counts() const { return counts_; }
+  void FillGauges(RouteStats& stats) const;
 
  private:
   // Tokens say whom a delivery belongs to: a page's entry, the copy of one for the dead-letter topic, or a retry.
@@ -130,7 +130,7 @@ class Dispatcher {
   bool SettleIsDue() const;
   Status ReleaseQuietLanes(OutboxLog& log);
 
-  const RelayOptions& options_;
+  const RouteOptions& options_;
   LeaseBoard& board_;
   WorkQueue& queue_;
   MemoryBudget& budget_;
@@ -164,7 +164,7 @@ class Dispatcher {
   BootTime settled_at_{0};
   BootTime parked_look_{0};
   Timestamp now_{};
-  RelayStats counts_;
+  RouteStats counts_;
   std::string last_topic_;
   std::uint64_t* last_topic_count_ = nullptr;
   std::vector<Delivery> deliveries_;

@@ -1,5 +1,6 @@
 // The part of the dispatcher that looks after what was set aside.
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,7 +11,9 @@
 namespace sealane {
 namespace {
 
-constexpr std::chrono::milliseconds kParkedLook{1'000};
+// Between looks at what was set aside: as short as the first wait of the policy, within these.
+constexpr std::chrono::milliseconds kParkedLookMin{100};
+constexpr std::chrono::milliseconds kParkedLookMax{1'000};
 constexpr std::size_t kLostUnitsMax = 1'000;
 
 }  // namespace
@@ -39,7 +42,7 @@ Status Dispatcher::RetryParked(OutboxLog& log, Publisher& publisher) {
   // At the limit the hold is renewed again and again, and only what succeeds here ends it.
   const bool held = now < hold_until_ && !blocked_by_parked_;
   if (draining_ || ledger_.empty() || now < parked_look_ || held) return Ok();
-  parked_look_ = now + kParkedLook;
+  parked_look_ = now + std::clamp(options_.failures.retry.first, kParkedLookMin, kParkedLookMax);
   if (parking_.empty() && board_.parked() == 0) return Ok();
   // What is known goes to the store first, so that the store's answer is about everything.
   if (parking_.has_changes()) SEALANE_RETURN_IF_ERROR(Settle(log));

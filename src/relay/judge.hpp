@@ -6,7 +6,7 @@
 
 #include "sealane/random.hpp"
 
-#include "relay/relay_options.hpp"
+#include "relay/route_options.hpp"
 
 namespace sealane {
 

@@ -7,7 +7,7 @@
 
 namespace sealane {
 
-LeaseKeeper::LeaseKeeper(const RelayOptions& options, LeaseBoard& board, Clock& clock)
+LeaseKeeper::LeaseKeeper(const RouteOptions& options, LeaseBoard& board, Clock& clock)
     : options_(options), board_(board), clock_(clock) {}
 
 Status LeaseKeeper::RunOnce(OutboxLog& log) {

@@ -5,7 +5,7 @@
 #include "sealane/clock.hpp"
 
 #include "relay/lease_board.hpp"
-#include "relay/relay_options.hpp"
+#include "relay/route_options.hpp"
 
 namespace sealane {
 
@@ -17,7 +17,7 @@ namespace sealane {
 /// them: the relay that holds the lowest lane takes the others too, everybody else waits.
 class LeaseKeeper {
  public:
-  LeaseKeeper(const RelayOptions& options, LeaseBoard& board, Clock& clock);
+  LeaseKeeper(const RouteOptions& options, LeaseBoard& board, Clock& clock);
 
   /// One heartbeat and what follows from it.
   Status RunOnce(OutboxLog& log);
@@ -28,7 +28,7 @@ class LeaseKeeper {
   std::size_t Target(const Membership& membership) const;
   Status TakeShare(OutboxLog& log, const Membership& membership);
 
-  const RelayOptions& options_;
+  const RouteOptions& options_;
   LeaseBoard& board_;
   Clock& clock_;
   BootTime tended_{-1};

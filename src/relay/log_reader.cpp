@@ -22,7 +22,7 @@ bool Holds(const std::vector<std::string>& tenants, std::string_view tenant) {
 
 }  // namespace
 
-LogReader::LogReader(const RelayOptions& options, LeaseBoard& board, WorkQueue& queue, MemoryBudget& budget,
+LogReader::LogReader(const RouteOptions& options, LeaseBoard& board, WorkQueue& queue, MemoryBudget& budget,
                      Clock& clock)
     : options_(options), board_(board), queue_(queue), budget_(budget), clock_(clock) {}
 

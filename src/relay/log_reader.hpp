@@ -9,7 +9,7 @@
 #include "sealane/clock.hpp"
 
 #include "relay/lease_board.hpp"
-#include "relay/relay_options.hpp"
+#include "relay/route_options.hpp"
 #include "relay/work.hpp"
 
 namespace sealane {
@@ -26,7 +26,7 @@ namespace sealane {
 /// One thread; bounded by the MemoryBudget.
 class LogReader {
  public:
-  LogReader(const RelayOptions& options, LeaseBoard& board, WorkQueue& queue, MemoryBudget& budget, Clock& clock);
+  LogReader(const RouteOptions& options, LeaseBoard& board, WorkQueue& queue, MemoryBudget& budget, Clock& clock);
 
   struct Step {
     std::size_t read = 0;  ///< events
@@ -81,7 +81,7 @@ class LogReader {
   Flow* NextFlow();
   Result<std::size_t> ReadPage(OutboxLog& log, Flow& flow);
 
-  const RelayOptions& options_;
+  const RouteOptions& options_;
   LeaseBoard& board_;
   WorkQueue& queue_;
   MemoryBudget& budget_;

@@ -1,4 +1,4 @@
-// The only file that includes Boost, which takes many seconds to compile.
+// Boost, which takes many seconds to compile, stays in this file and that of the webhooks.
 #include "serve/probe_server.hpp"
 
 #include <thread>
@@ -25,13 +25,19 @@ using beast::error_code;
 struct Shared {
   ProbeServerOptions options;
   Clock& clock;
-  std::function<std::vector<RelayStats>()> stats;
+  std::function<ServedStats()> stats;
   std::size_t connections = 0;
 
   ProbeAnswer Answer(std::string_view method, std::string_view target) const {
-    const std::vector<RelayStats> relays = stats();
+    const ServedStats served = stats();
     return AnswerProbe(method, target,
-                       {.relays = relays, .build = &options.build, .now = clock.Now(), .beat_max = options.beat_max});
+                       {.relays = served.relays,
+                        .build = &options.build,
+                        .now = clock.Now(),
+                        .beat_max = options.beat_max,
+                        .consumers = served.consumers,
+                        .dispatchers = served.dispatchers,
+                        .receive = served.receive ? &*served.receive : nullptr});
   }
 };
 
@@ -111,7 +117,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
 class BeastServer final : public ProbeServer {
  public:
-  BeastServer(ProbeServerOptions options, Clock& clock, std::function<std::vector<RelayStats>()> stats)
+  BeastServer(ProbeServerOptions options, Clock& clock, std::function<ServedStats()> stats)
       : shared_{std::move(options), clock, std::move(stats)} {}
 
   ~BeastServer() override {
@@ -183,7 +189,7 @@ class BeastServer final : public ProbeServer {
 }  // namespace
 
 Result<std::unique_ptr<ProbeServer>> ProbeServer::Start(ProbeServerOptions options, Clock& clock,
-                                                        std::function<std::vector<RelayStats>()> stats) {
+                                                        std::function<ServedStats()> stats) {
   auto server = std::make_unique<BeastServer>(std::move(options), clock, std::move(stats));
   SEALANE_RETURN_IF_ERROR(server->Open());
   return std::unique_ptr<ProbeServer>(std::move(server));

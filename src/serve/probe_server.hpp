@@ -29,7 +29,7 @@ class ProbeServer {
   /// `stats` is called on the server's thread for every request. The clock must outlive the server.
   /// kUnavailable (`address_in_use`) or kMisconfigured (`cannot_listen`) when the address cannot be had.
   static Result<std::unique_ptr<ProbeServer>> Start(ProbeServerOptions options, Clock& clock,
-                                                    std::function<std::vector<RelayStats>()> stats);
+                                                    std::function<ServedStats()> stats);
   virtual ~ProbeServer() = default;
 
   /// Where it listens, with the port that it got.

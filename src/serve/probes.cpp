@@ -9,7 +9,7 @@
 namespace sealane {
 namespace {
 
-std::string RouteJson(const RelayStats& stats) {
+std::string RouteJson(const RouteStats& stats) {
   JsonObject json;
   json.Text("store", stats.store);
   json.Text("route", stats.route);
@@ -25,15 +25,66 @@ std::string RouteJson(const RelayStats& stats) {
   return std::move(json).Close();
 }
 
+std::string ConsumerJson(const ConsumerStats& stats) {
+  JsonObject json;
+  json.Text("consumer", stats.consumer);
+  json.Text("state", ToString(stats.state));
+  json.Raw("ready", CanWork(stats) ? "true" : "false");
+  json.TextIfAny("code", stats.problem_code);
+  json.TextIfAny("problem", stats.problem);
+  json.Integer("partitions", static_cast<std::int64_t>(stats.partitions.size()));
+  json.Integer("effects", static_cast<std::int64_t>(stats.effects));
+  json.Integer("parked", stats.parked);
+  return std::move(json).Close();
+}
+
+ProbeAnswer ConsumerReadiness(const ProbeFacts& facts) {
+  const auto ready = std::any_of(facts.consumers.begin(), facts.consumers.end(),
+                                 [](const ConsumerStats& stats) { return CanWork(stats); });
+  std::string consumers;
+  for (const ConsumerStats& stats : facts.consumers)
+    consumers += (consumers.empty() ? "" : ",") + ConsumerJson(stats);
+  return {.status = ready ? 200 : 503,
+          .body = fmt::format("{{\"ready\":{},\"consumers\":[{}]}}\n", ready, consumers)};
+}
+
+ProbeAnswer DispatcherReadiness(const TaskDispatcherStats& stats) {
+  JsonObject json;
+  json.Raw("ready", CanWork(stats) ? "true" : "false");
+  json.TextIfAny("problem", stats.problem);
+  json.Integer("targets", static_cast<std::int64_t>(stats.targets.size()));
+  json.Integer("under_way", static_cast<std::int64_t>(stats.under_way));
+  json.Integer("pending", stats.waiting.pending);
+  json.Integer("failed", stats.waiting.failed);
+  json.Integer("dead", stats.waiting.dead);
+  return {.status = CanWork(stats) ? 200 : 503, .body = std::move(json).Close() + '\n'};
+}
+
+ProbeAnswer ReceiveReadiness(const ReceiveStats& stats) {
+  JsonObject json;
+  json.Raw("ready", CanWork(stats) ? "true" : "false");
+  json.TextIfAny("code", stats.problem_code);
+  json.TextIfAny("problem", stats.problem);
+  return {.status = CanWork(stats) ? 200 : 503, .body = std::move(json).Close() + '\n'};
+}
+
 ProbeAnswer Readiness(const ProbeFacts& facts) {
-  const bool ready = std::any_of(facts.relays.begin(), facts.relays.end(), CanWork);
+  if (!facts.dispatchers.empty()) {
+    // One that makes tasks of events needs both halves.
+    if (!facts.consumers.empty() && !CanWork(facts.consumers.front())) return ConsumerReadiness(facts);
+    return DispatcherReadiness(facts.dispatchers.front());
+  }
+  if (facts.receive != nullptr) return ReceiveReadiness(*facts.receive);
+  if (facts.relays.empty() && !facts.consumers.empty()) return ConsumerReadiness(facts);
+  const bool ready =
+      std::any_of(facts.relays.begin(), facts.relays.end(), [](const RouteStats& stats) { return CanWork(stats); });
   std::string routes;
-  for (const RelayStats& stats : facts.relays) routes += (routes.empty() ? "" : ",") + RouteJson(stats);
+  for (const RouteStats& stats : facts.relays) routes += (routes.empty() ? "" : ",") + RouteJson(stats);
   return {.status = ready ? 200 : 503, .body = fmt::format("{{\"ready\":{},\"routes\":[{}]}}\n", ready, routes)};
 }
 
 ProbeAnswer Liveness(const ProbeFacts& facts) {
-  const auto stuck = std::find_if(facts.relays.begin(), facts.relays.end(), [&](const RelayStats& stats) {
+  const auto stuck = std::find_if(facts.relays.begin(), facts.relays.end(), [&](const RouteStats& stats) {
     return !IsAlive(stats, facts.now, facts.beat_max);
   });
   if (stuck == facts.relays.end()) return {.status = 200, .body = "{\"alive\":true}\n"};
@@ -57,7 +108,7 @@ ProbeAnswer Failure(int status, std::string_view code, std::string_view message,
 
 }  // namespace
 
-bool CanWork(const RelayStats& stats) {
+bool CanWork(const RouteStats& stats) {
   if (!stats.store_reachable) return false;
   switch (stats.state) {
     case RelayState::kRunning:
@@ -74,7 +125,20 @@ bool CanWork(const RelayStats& stats) {
   return false;
 }
 
-bool IsAlive(const RelayStats& stats, Timestamp now, std::chrono::milliseconds beat_max) {
+bool CanWork(const ConsumerStats& stats) {
+  return stats.store_reachable && stats.broker_reachable && stats.stuck.empty() &&
+         stats.state != ConsumerState::kDraining && stats.state != ConsumerState::kStopped;
+}
+
+bool CanWork(const TaskDispatcherStats& stats) {
+  return stats.store_reached;
+}
+
+bool CanWork(const ReceiveStats& stats) {
+  return stats.store_reachable && !stats.draining;
+}
+
+bool IsAlive(const RouteStats& stats, Timestamp now, std::chrono::milliseconds beat_max) {
   const bool claims_to_work = stats.state == RelayState::kRunning && stats.problem.empty();
   return !claims_to_work || now - stats.last_beat_at <= beat_max;
 }
@@ -94,7 +158,7 @@ ProbeAnswer AnswerProbe(std::string_view method, std::string_view target, const 
   if (path == "/readyz") return Readiness(facts);
   return {.status = 200,
           .content_type = std::string(kMetricsContentType),
-          .body = RenderMetrics(facts.relays, *facts.build)};
+          .body = RenderMetrics(facts.relays, *facts.build, facts.consumers, facts.dispatchers, facts.receive)};
 }
 
 }  // namespace sealane

@@ -6,7 +6,7 @@
 
 #include "memory/memory_broker.hpp"
 #include "postgres/postgres_store.hpp"
-#include "relay/relay.hpp"
+#include "relay/route_relay.hpp"
 #include "support/pg_session.hpp"
 #include "support/postgres_cluster.hpp"
 
@@ -21,11 +21,11 @@ class PostgresRelay : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     Migrate(database_.url());
-    RelayOptions options;
+    RouteOptions options;
     options.owner = "relay-1";
     options.profile = WireProfile::kRaw;
     options.settle_interval = std::chrono::milliseconds{0};
-    relay_ = std::make_unique<Relay>(
+    relay_ = std::make_unique<RouteRelay>(
         options, [this] { return postgres::OpenOutboxLog({.url = database_.url()}, "main", "relay-1"); },
         [this]() -> Result<std::unique_ptr<Publisher>> { return broker_.Connect(); }, clock_, random_);
   }
@@ -50,7 +50,7 @@ class PostgresRelay : public ::testing::TestWithParam<std::string> {
   MemoryBroker broker_;
   ManualClock clock_;
   SeededRandom random_{1};
-  std::unique_ptr<Relay> relay_;
+  std::unique_ptr<RouteRelay> relay_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Headers, PostgresRelay,

@@ -138,10 +138,10 @@ TEST(PostgresFailures, ServerGoneMidAppendWritesNothing) {
   CommandResult result;
   std::thread command([&] { result = RunSealane(EmitTo(database.url())); });
   PgSession admin(database.url());
-  while (admin.Count("pg_locks WHERE NOT granted AND relation = 'sealane.outbox'::regclass") == 0) {
-    std::this_thread::yield();
-  }
-  admin.Exec("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE NOT granted");
+  // Other tests share the server, and their sessions wait for locks too.
+  const std::string waiting = "pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+  while (admin.Count(waiting) == 0) std::this_thread::yield();
+  admin.Exec("SELECT pg_terminate_backend(pid) FROM " + waiting);
   command.join();
   session.Exec("COMMIT");
   ExpectError(result, ExitCode::kConnectionLost, "connection_lost");

@@ -15,6 +15,7 @@
 
 #include "support/child_process.hpp"
 #include "support/eventually.hpp"
+#include "support/http_receiver.hpp"
 #include "support/journal_file.hpp"
 #include "support/running_relay.hpp"
 #include "support/sqlite_file.hpp"
@@ -27,6 +28,7 @@ using testing::CommandResult;
 using testing::Eventually;
 using ::testing::HasSubstr;
 using testing::HttpGet;
+using testing::HttpReceiver;
 using testing::ReadJournal;
 using testing::RunningRelay;
 using testing::RunSealane;
@@ -191,6 +193,17 @@ TEST_F(RelayDaemonTest, SaysWhyItIsNotDrainedInTime) {
                                        "", {{"SEALANE_RELAY__DRAIN_TIMEOUT", "1s"}});
   EXPECT_EQ(end.code, 11) << end.err;
   EXPECT_EQ(json::parse(end.out)["drained"], false);
+}
+
+TEST_F(RelayDaemonTest, SaysAtTheEndWhatIsSetAside) {
+  HttpReceiver receiver;
+  receiver.SetHandler([](const HttpReceiver::Request&) { return HttpReceiver::Answer{.status = 400}; });
+  Migrate();
+  Emit(3);
+  const CommandResult end =
+      RunSealane({"relay", "--store", Store(), "--broker", receiver.url(), "--until", "drained", "-o", "json"});
+  EXPECT_EQ(end.code, 0) << end.err;
+  EXPECT_EQ(json::parse(end.out)["parked"], 3) << end.out;
 }
 
 TEST_F(RelayDaemonTest, LetsTheOthersFlowWhenOneStoreIsAway) {

@@ -114,7 +114,7 @@ CommandResult ChildProcess::Finish(const std::string& input) {
 }
 
 void ChildProcess::Signal(int signal) const {
-  ::kill(pid_, signal);
+  if (pid_ > 0) ::kill(pid_, signal);  // -1, after its end, would be everybody
 }
 
 void ChildProcess::FeedAndAwait(const std::string& input) const {

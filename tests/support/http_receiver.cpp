@@ -169,9 +169,10 @@ bool HttpReceiver::AnswerOne(int connection, std::string& buffer) {
     --busy_;
   }
   if (answer.hang_up) return false;
-  std::string text = fmt::format("HTTP/1.1 {} Status\r\nContent-Length: 2\r\n", answer.status);
+  if (!answer.raw.empty()) return SendAll(connection, answer.raw);
+  std::string text = fmt::format("HTTP/1.1 {} Status\r\nContent-Length: {}\r\n", answer.status, answer.body.size());
   for (const auto& [name, value] : answer.headers) text += fmt::format("{}: {}\r\n", name, value);
-  return SendAll(connection, text + "\r\nok");
+  return SendAll(connection, text + "\r\n" + answer.body);
 }
 
 std::vector<HttpReceiver::Request> HttpReceiver::requests() const {

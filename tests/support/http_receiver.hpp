@@ -29,6 +29,8 @@ class HttpReceiver {
     int status = 200;
     std::vector<std::pair<std::string, std::string>> headers = {};
     bool hang_up = false;  ///< close the connection instead of answering
+    std::string body = "ok";
+    std::string raw = {};  ///< not empty: sent as it is in place of an answer; the connection stays open
   };
   /// Called for each request, by several threads at once. May block: then so does the answer.
   using Handler = std::function<Answer(const Request&)>;

@@ -25,8 +25,8 @@ RelayBench::RelayBench(std::int32_t lanes, std::uint64_t seed)
       store_(ValueOrThrow(memory::OpenOutboxStore(database_))),
       dead_letters_(ValueOrThrow(memory::OpenDeadLetters(database_))) {}
 
-RelayOptions RelayBench::Options(std::string owner) const {
-  RelayOptions options;
+RouteOptions RelayBench::Options(std::string owner) const {
+  RouteOptions options;
   options.owner = std::move(owner);
   options.profile = WireProfile::kRaw;
   options.lease_ttl = milliseconds{10'000};
@@ -38,10 +38,10 @@ RelayOptions RelayBench::Options(std::string owner) const {
   return options;
 }
 
-std::unique_ptr<Relay> RelayBench::MakeRelay(RelayOptions options) {
+std::unique_ptr<RouteRelay> RelayBench::MakeRelay(RouteOptions options) {
   const std::string route = options.route;
   const std::string owner = options.owner;
-  return std::make_unique<Relay>(
+  return std::make_unique<RouteRelay>(
       std::move(options),
       [this, route, owner]() -> Result<std::unique_ptr<OutboxLog>> {
         if (store_is_cut_) return StoreIsCut();
@@ -65,9 +65,9 @@ EventId RelayBench::AppendDelayed(const std::string& key, const std::string& val
   return AppendAndCommit(*store_, {entry}).front().id;
 }
 
-void RelayBench::Step(std::initializer_list<Relay*> relays, int times, milliseconds by) {
+void RelayBench::Step(std::initializer_list<RouteRelay*> relays, int times, milliseconds by) {
   for (int i = 0; i < times; ++i) {
-    for (Relay* const relay : relays) (void)relay->RunOnce();
+    for (RouteRelay* const relay : relays) (void)relay->RunOnce();
     Advance(by);
   }
 }
@@ -88,7 +88,7 @@ void RelayBench::Erase(const EventId& id) {
   database_->Erase(id);
 }
 
-void RelayBench::RunUntilQuiet(Relay& relay, int steps_max) {
+void RelayBench::RunUntilQuiet(RouteRelay& relay, int steps_max) {
   int quiet = 0;
   for (int step = 0; step < steps_max && quiet < 5; ++step) {
     const Result<RelayReport> report = relay.RunOnce();

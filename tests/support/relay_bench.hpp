@@ -11,7 +11,7 @@
 
 #include "memory/memory_broker.hpp"
 #include "memory/memory_store.hpp"
-#include "relay/relay.hpp"
+#include "relay/route_relay.hpp"
 
 namespace sealane::testing {
 
@@ -28,9 +28,11 @@ class RelayBench {
   Random& random() { return random_; }
 
   /// Options with short pages and no waits that a test would have to sit out.
-  RelayOptions Options(std::string owner = "relay-1") const;
-  std::unique_ptr<Relay> MakeRelay(RelayOptions options);
-  std::unique_ptr<Relay> MakeRelay(std::string owner = "relay-1") { return MakeRelay(Options(std::move(owner))); }
+  RouteOptions Options(std::string owner = "relay-1") const;
+  std::unique_ptr<RouteRelay> MakeRelay(RouteOptions options);
+  std::unique_ptr<RouteRelay> MakeRelay(std::string owner = "relay-1") {
+    return MakeRelay(Options(std::move(owner)));
+  }
 
   /// Commits one event; the value says which it is.
   EventId Append(const std::string& key, const std::string& value, const std::string& tenant = "",
@@ -38,9 +40,9 @@ class RelayBench {
   /// Commits one that must not be delivered before `delay` has passed.
   EventId AppendDelayed(const std::string& key, const std::string& value, std::chrono::seconds delay);
   /// Steps, and lets a little time pass with each, until the relay has nothing left to do.
-  void RunUntilQuiet(Relay& relay, int steps_max = 10'000);
+  void RunUntilQuiet(RouteRelay& relay, int steps_max = 10'000);
   /// Steps the relays in turn, `times` each, with `by` between the rounds. Errors are for them to get over.
-  void Step(std::initializer_list<Relay*> relays, int times,
+  void Step(std::initializer_list<RouteRelay*> relays, int times,
             std::chrono::milliseconds by = std::chrono::milliseconds{20});
   /// From now on nothing can be had from the store, nor can a new connection be opened.
   void CutStore();

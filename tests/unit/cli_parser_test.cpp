@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "connect/store_url.hpp"
 #include "exit_code.hpp"
 #include "output.hpp"
-#include "store_url.hpp"
 #include "support/command_run.hpp"
 #include "time_option.hpp"
 

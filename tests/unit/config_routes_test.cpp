@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "connect/owner_name.hpp"
 #include "daemon/route_setup.hpp"
 #include "support/sqlite_file.hpp"
 
@@ -67,7 +68,7 @@ TEST_F(RouteSetupTest, TurnsSettingsIntoOptions) {
       "order = \"tenant\"\nprofile = \"cloudevents\"\nsource = \"/shop\"\ndead_letter_topic = \"dead\"\n"
       "dead_holds_followers = false\nfilter.tenants = [\"a*\"]\nretry.preset = \"brief\"\nretry.attempts = 0\n");
   ASSERT_EQ(setups.size(), 1U);
-  const RelayOptions& options = setups[0].options;
+  const RouteOptions& options = setups[0].options;
   EXPECT_EQ(options.order, OrderMode::kTenant);
   EXPECT_EQ(options.profile, WireProfile::kCloudEvents);
   EXPECT_EQ(options.wire.source, "/shop");

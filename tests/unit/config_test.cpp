@@ -105,6 +105,15 @@ TEST_F(ConfigTest, CatchesUnknownSectionsEvenWhenEmpty) {
   EXPECT_THAT(Refused(), HasSubstr("sealane.toml:1: unknown key `store`"));
 }
 
+TEST_F(ConfigTest, AcceptsKnownSectionsWithNothingInThem) {
+  File("[store]\n[broker]\n[broker.journal]\n[broker.kafka]\n[relay]\n[outbox]\n[log]\n");
+  EXPECT_EQ(Loaded().Text(Key::kLogLevel), "info");
+  File("[relays]\n");
+  EXPECT_THAT(Refused(), HasSubstr("sealane.toml:1: unknown key `relays`"));
+  File("[route]\n");
+  EXPECT_THAT(Refused(), HasSubstr("sealane.toml:1: unknown key `route`")) << "a route has a name";
+}
+
 TEST_F(ConfigTest, NamesTheLineOfMalformedToml) {
   File("[store]\nurl = \n");
   EXPECT_THAT(Refused(), HasSubstr("sealane.toml:2: "));

@@ -244,6 +244,7 @@ TEST_F(HttpPublish, SendsAgainWhenTheAnswerTakesTooLong) {
   courier.Send("orders", "o-1", "x");
   courier.CollectAll();
   late.release();
+  receiver_.Stop();  // its handler uses what ends with this function
   EXPECT_EQ(courier.DeliveryOf(1).status, DeliveryStatus::kPersisted);
   EXPECT_GE(publisher->resent_count(), 1U);
 }
@@ -308,6 +309,7 @@ TEST_F(HttpPublish, AbandonTellsWhatMayHaveArrived) {
   publisher->Abandon();
   courier.CollectAll();
   late.release();
+  receiver_.Stop();  // its handler uses what ends with this function
   EXPECT_EQ(courier.DeliveryOf(under_way).status, DeliveryStatus::kPossiblyPersisted);
   EXPECT_EQ(courier.DeliveryOf(waiting).status, DeliveryStatus::kNotPersisted);
   EXPECT_EQ(courier.DeliveryOf(waiting).code, "abandoned");

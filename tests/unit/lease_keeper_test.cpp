@@ -8,7 +8,7 @@
 
 #include "memory/memory_store.hpp"
 #include "relay/lease_board.hpp"
-#include "relay/relay_options.hpp"
+#include "relay/route_options.hpp"
 #include "support/store_fixture.hpp"
 
 namespace sealane {
@@ -31,8 +31,8 @@ class LeaseKeeperTest : public ::testing::Test {
     }
   }
 
-  static RelayOptions Global() {
-    RelayOptions options;
+  static RouteOptions Global() {
+    RouteOptions options;
     options.order = OrderMode::kGlobal;
     return options;
   }
@@ -40,7 +40,7 @@ class LeaseKeeperTest : public ::testing::Test {
   ManualClock clock_;
   std::shared_ptr<memory::Database> database_ = memory::MakeDatabase(clock_, std::chrono::seconds{5}, kLanes);
   std::unique_ptr<OutboxLog> log_ = memory::MakeOutboxLog(database_, "main", "relay-1", clock_);
-  const RelayOptions options_ = Global();
+  const RouteOptions options_ = Global();
   LeaseBoard board_{[] {}};
   LeaseKeeper keeper_{options_, board_, clock_};
 };

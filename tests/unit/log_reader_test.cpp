@@ -12,7 +12,7 @@
 
 #include "memory/memory_store.hpp"
 #include "relay/lease_board.hpp"
-#include "relay/relay_options.hpp"
+#include "relay/route_options.hpp"
 #include "support/sample_events.hpp"
 #include "support/store_fixture.hpp"
 
@@ -55,7 +55,7 @@ class LogReaderTest : public ::testing::Test {
   std::vector<LaneGrant> grants_;
   std::vector<Lane> lanes_;
   std::vector<LaneLease> leases_;
-  const RelayOptions options_;
+  const RouteOptions options_;
   LeaseBoard board_{[] {}};
   WorkQueue queue_{[] {}};
   MemoryBudget budget_{options_.memory_max, [] {}};

@@ -142,8 +142,8 @@ class StrictParser {
   std::set<std::pair<std::string, Labels>> seen_;
 };
 
-RelayStats Running() {
-  RelayStats stats;
+RouteStats Running() {
+  RouteStats stats;
   stats.store = "default";
   stats.route = "main";
   stats.state = RelayState::kRunning;
@@ -161,7 +161,7 @@ TEST(Metrics, AreWellFormedForNoRelayAtAll) {
 }
 
 TEST(Metrics, TellWhatARelayKnows) {
-  const std::vector<RelayStats> relays = {Running()};
+  const std::vector<RouteStats> relays = {Running()};
   const StrictParser parsed(RenderMetrics(relays, {}));
   const Labels base = {{"store", "default"}, {"route", "main"}};
   EXPECT_EQ(parsed.Value("sealane_relay_lease_held", base), 2);
@@ -178,7 +178,7 @@ TEST(Metrics, TellWhatARelayKnows) {
 }
 
 TEST(Metrics, HaveTheNamesThatAlertsRelyOn) {
-  const std::vector<RelayStats> relays = {Running()};
+  const std::vector<RouteStats> relays = {Running()};
   const StrictParser parsed(RenderMetrics(relays, {}));
   for (const char* name :
        {"sealane_build_info", "sealane_pending_messages", "sealane_oldest_pending_age_seconds",
@@ -191,12 +191,12 @@ TEST(Metrics, HaveTheNamesThatAlertsRelyOn) {
 }
 
 TEST(Metrics, SurviveHostileNames) {
-  RelayStats stats = Running();
+  RouteStats stats = Running();
   const std::string hostile = "a\"b\\c\nd} 5\n# TYPE x";
   stats.store = hostile;
   stats.topics = {{hostile, 1}, {std::string("\xff\xfe", 2), 2}, {std::string(5'000, 'x'), 3}, {"", 4}};
   stats.published = 10;
-  const std::vector<RelayStats> relays = {stats};
+  const std::vector<RouteStats> relays = {stats};
   const StrictParser parsed(RenderMetrics(relays, {{"version", hostile}}));
   EXPECT_EQ(
       parsed.Value("sealane_published_messages_total", {{"store", hostile}, {"route", "main"}, {"topic", hostile}}),
@@ -207,11 +207,11 @@ TEST(Metrics, SurviveHostileNames) {
 }
 
 TEST(Metrics, CutLabelsBetweenCharacters) {
-  RelayStats stats = Running();
+  RouteStats stats = Running();
   std::string long_name = "x";
   while (long_name.size() < 3 * kMetricLabelMax) long_name += "\xc3\xa9";
   stats.topics = {{long_name, 12}};
-  const std::vector<RelayStats> relays = {stats};
+  const std::vector<RouteStats> relays = {stats};
   const StrictParser parsed(RenderMetrics(relays, {}));
   EXPECT_EQ(
       parsed.Value("sealane_published_messages_total",
@@ -220,7 +220,7 @@ TEST(Metrics, CutLabelsBetweenCharacters) {
 }
 
 TEST(Metrics, AddUpWhatIsTooMuchUnderOther) {
-  RelayStats stats = Running();
+  RouteStats stats = Running();
   stats.topics.clear();
   std::uint64_t total = 0;
   for (std::uint64_t i = 1; i <= 500; ++i) {
@@ -229,7 +229,7 @@ TEST(Metrics, AddUpWhatIsTooMuchUnderOther) {
   }
   stats.topics["other"] = 1'000;
   stats.published = total + 1'000 + 50;  // some topics were forgotten by the relay itself
-  const std::vector<RelayStats> relays = {stats};
+  const std::vector<RouteStats> relays = {stats};
   const StrictParser parsed(RenderMetrics(relays, {}));
   double sum = 0;
   std::size_t series = 0;
@@ -246,9 +246,9 @@ TEST(Metrics, AddUpWhatIsTooMuchUnderOther) {
 }
 
 TEST(Metrics, HistogramIsCumulativeAndEndsWithEverything) {
-  RelayStats stats = Running();
+  RouteStats stats = Running();
   for (const double seconds : {0.0001, 0.002, 0.002, 0.7, 1'000.0}) stats.commit_to_publish.Add(seconds);
-  const std::vector<RelayStats> relays = {stats};
+  const std::vector<RouteStats> relays = {stats};
   const StrictParser parsed(RenderMetrics(relays, {}));
   double before = 0;
   std::size_t buckets = 0;

@@ -14,8 +14,8 @@
 
 #include "broker/null_publisher.hpp"
 #include "broker_factory.hpp"
-#include "broker_url.hpp"
 #include "commands/relay.hpp"
+#include "connect/broker_url.hpp"
 #include "daemon/daemon.hpp"
 #include "daemon/relay_host.hpp"
 
@@ -35,7 +35,7 @@ struct Stage {
   std::map<std::string, int> ended;
   std::map<std::string, int> woken;
   std::map<std::string, Error> broken;      // what Check() says
-  std::map<std::string, RelayStats> stats;  // what stats() says
+  std::map<std::string, RouteStats> stats;  // what stats() says
   bool unresolved = false;
   bool drains = true;  // --until drained ends by itself
 
@@ -69,8 +69,8 @@ class MadeUpWork final : public RouteWork {
     stage_.Note(stage_.ended, label_);
     return stage_.unresolved ? RelayEnd::kUnresolved : RelayEnd::kDrained;
   }
-  RelayStats stats() const override {
-    RelayStats stats = stage_.stats[label_];
+  RouteStats stats() const override {
+    RouteStats stats = stage_.stats[label_];
     stats.store = label_.substr(0, label_.find('/'));
     stats.route = label_.substr(label_.find('/') + 1);
     return stats;
@@ -319,10 +319,10 @@ TEST(NullPublisher, TakesEverythingAndWakesUp) {
 }
 
 TEST(ProgressText, TellsTheWorst) {
-  RelayStats a;
+  RouteStats a;
   a.published = 1'000;
   a.oldest_pending_seconds = 2.5;
-  RelayStats b;
+  RouteStats b;
   b.store = "eu";
   b.route = "main";
   b.published = 234'567;

@@ -116,6 +116,17 @@ TEST_F(RelayParked, AnEventIsDeadWhenItsAttemptsAreUsedUp) {
   EXPECT_EQ(relay->stats().dead_total, 1U);
 }
 
+TEST_F(RelayParked, ABriefPolicyIsDoneWithItsAttemptsInTheTimeItNames) {
+  bench_.broker().FailKey("a", Retryable());
+  const EventId bad = bench_.Append("a", "bad");
+  RouteOptions options = bench_.Options();
+  options.failures.retry = *RetryPreset("brief");
+  const auto relay = bench_.MakeRelay(options);
+  bench_.Step({relay.get()}, 125);  // 2.5 s: 100, 200, 400 and 800 ms of waits, and a look every 100 ms
+  EXPECT_EQ(bench_.StateOf(bad), DeliveryState::kDead);
+  EXPECT_EQ(bench_.StatusOf(bad).attempts, 5);
+}
+
 TEST_F(RelayParked, AForbiddenTopicIsRetriedForEverAndOthersFlow) {
   bench_.broker().FailTopic("secret", {.failure = FailureClass::kForbidden, .code = "topic_forbidden"});
   const EventId id = bench_.Append("a", "1", "", "secret");
@@ -147,7 +158,7 @@ TEST_F(RelayParked, ADelayedEventHoldsUpItsKeyUntilItsTime) {
 TEST_F(RelayParked, ADeadEventIsCopiedToTheDeadLetterTopic) {
   bench_.broker().FailWhen([](const MemoryRecord& record) { return record.topic == "orders"; }, Rejected());
   const EventId id = bench_.Append("a", "1");
-  RelayOptions options = bench_.Options();
+  RouteOptions options = bench_.Options();
   options.failures.dead_letter_topic = "orders.dead";
   const auto relay = bench_.MakeRelay(options);
   bench_.RunUntilQuiet(*relay);
@@ -161,7 +172,7 @@ TEST_F(RelayParked, ADeadEventIsCopiedToTheDeadLetterTopic) {
 TEST_F(RelayParked, AnEventThatDiesOfItsRetriesIsCopiedToTheDeadLetterTopicToo) {
   bench_.broker().FailWhen([](const MemoryRecord& record) { return record.topic == "orders"; }, Retryable());
   const EventId id = bench_.Append("a", "1");
-  RelayOptions options = bench_.Options();
+  RouteOptions options = bench_.Options();
   options.failures.dead_letter_topic = "orders.dead";
   const auto relay = bench_.MakeRelay(options);
   for (int i = 0; i < 4; ++i) {
@@ -182,7 +193,7 @@ TEST_F(RelayParked, ADyingEventWaitsForItsCopy) {
   bench_.broker().FailWhen([](const MemoryRecord& record) { return record.topic == "orders.dead"; },
                            {.failure = FailureClass::kOutage, .code = "broker_unreachable"}, 3);
   const EventId id = bench_.Append("a", "1");
-  RelayOptions options = bench_.Options();
+  RouteOptions options = bench_.Options();
   options.failures.dead_letter_topic = "orders.dead";
   options.failures.retry.attempts_max = 2;
   const auto relay = bench_.MakeRelay(options);
@@ -197,7 +208,7 @@ TEST_F(RelayParked, ADyingEventWaitsForItsCopy) {
 TEST_F(RelayParked, WithoutOrderOnlyTheFailingEventWaits) {
   bench_.broker().FailWhen([](const MemoryRecord& record) { return record.value == "bad"; }, Rejected());
   bench_.Append("a", "bad");
-  RelayOptions options = bench_.Options();
+  RouteOptions options = bench_.Options();
   options.order = OrderMode::kNone;
   const auto relay = bench_.MakeRelay(options);
   bench_.RunUntilQuiet(*relay);
@@ -208,7 +219,7 @@ TEST_F(RelayParked, WithoutOrderOnlyTheFailingEventWaits) {
 
 // While the copy of a dead event is under way, the store does not know of it yet.
 TEST_F(RelayParked, NothingOvertakesAnEventWhoseCopyIsUnderWay) {
-  RelayOptions options = bench_.Options();
+  RouteOptions options = bench_.Options();
   options.failures.dead_letter_topic = "orders.dead";
   const auto relay = bench_.MakeRelay(options);
   bench_.RunUntilQuiet(*relay);
@@ -262,7 +273,7 @@ TEST_F(RelayParked, APauseHoldsBackWhatWasSetAsideToo) {
 
 // Enough is enough: when more fail than anybody can look after, the route waits instead of setting more aside.
 TEST_F(RelayParked, WhatIsSetAsideIsBounded) {
-  RelayOptions options = bench_.Options();
+  RouteOptions options = bench_.Options();
   options.parked_max = 50;
   bench_.broker().FailTopic("orders", Rejected());
   for (int i = 0; i < 200; ++i) bench_.Append("k" + std::to_string(i), "v");
@@ -281,7 +292,7 @@ TEST_F(RelayParked, WhatIsSetAsideIsBounded) {
 
 // At the limit, what came back behind a failed event must not stand in that event's way.
 TEST_F(RelayParked, AtTheLimitTheFirstOfAKeyIsStillTriedAgain) {
-  RelayOptions options = bench_.Options();
+  RouteOptions options = bench_.Options();
   options.parked_max = 1;
   const auto relay = bench_.MakeRelay(options);
   bench_.RunUntilQuiet(*relay);
@@ -298,7 +309,7 @@ TEST_F(RelayParked, AtTheLimitTheFirstOfAKeyIsStillTriedAgain) {
 }
 
 TEST_F(RelayParked, AtTheLimitWhatWasSetAsideIsStillTried) {
-  RelayOptions options = bench_.Options();
+  RouteOptions options = bench_.Options();
   options.parked_max = 1;
   const auto relay = bench_.MakeRelay(options);
   bench_.AppendDelayed("a", "later", seconds{5});

@@ -65,7 +65,7 @@ class Simulation {
   void StepRelay() {
     auto& relay = relays_[dice_.Below(relays_.size())];
     if (relay == nullptr) {
-      RelayOptions options = bench_.Options("relay-" + std::to_string(++started_));
+      RouteOptions options = bench_.Options("relay-" + std::to_string(++started_));
       options.settle_interval = milliseconds{static_cast<std::int64_t>(dice_.Below(400))};
       options.page_entries = 1 + dice_.Below(20);
       options.page_bytes = 8'192;
@@ -162,7 +162,7 @@ class Simulation {
 
   Bench bench_;
   SeededRandom dice_;
-  std::array<std::unique_ptr<Relay>, 3> relays_;
+  std::array<std::unique_ptr<RouteRelay>, 3> relays_;
   std::map<std::string, int> committed_;  // how many, by key; values count from 0
   std::map<std::string, std::string> tenants_;
   int started_ = 0;

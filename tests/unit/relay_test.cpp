@@ -37,7 +37,7 @@ TEST_F(RelayTest, PublishesWhatWasCommittedInOrder) {
 
 TEST_F(RelayTest, WritesNothingPerEvent) {
   for (int i = 0; i < 500; ++i) bench_.Append("k" + std::to_string(i % 20), std::to_string(i));
-  RelayOptions options = bench_.Options();
+  RouteOptions options = bench_.Options();
   options.settle_interval = milliseconds{250};
   options.page_entries = 50;
   const auto relay = bench_.MakeRelay(options);
@@ -152,7 +152,7 @@ TEST_F(RelayTest, ALaneFromAnotherRelayDoesNotGoBack) {
 
 TEST_F(RelayTest, ADrainWritesDownWhatIsKnownAndFreesTheLanes) {
   for (int i = 0; i < 20; ++i) bench_.Append("a", std::to_string(i));
-  RelayOptions options = bench_.Options("first");
+  RouteOptions options = bench_.Options("first");
   options.settle_interval = std::chrono::hours{1};  // nothing is written before the drain
   auto first = bench_.MakeRelay(options);
   for (int i = 0; i < 3; ++i) (void)first->RunOnce();
@@ -184,7 +184,7 @@ TEST_F(RelayTest, ADrainSaysWhenSomethingMayComeAgain) {
 TEST_F(RelayTest, AFilterLetsOnlyItsOwnPass) {
   bench_.Append("a", "1", "", "orders");
   bench_.Append("b", "2", "", "billing.invoices");
-  RelayOptions options = bench_.Options();
+  RouteOptions options = bench_.Options();
   options.filter.topics = {"billing.*"};
   const auto relay = bench_.MakeRelay(options);
   bench_.RunUntilQuiet(*relay);
@@ -194,7 +194,7 @@ TEST_F(RelayTest, AFilterLetsOnlyItsOwnPass) {
 
 TEST_F(RelayTest, ATemplateNamesTheTopic) {
   bench_.Append("a", "1", "acme", "orders");
-  RelayOptions options = bench_.Options();
+  RouteOptions options = bench_.Options();
   options.topic_template = "${tenant}.${topic}.events";
   const auto relay = bench_.MakeRelay(options);
   bench_.RunUntilQuiet(*relay);
@@ -202,7 +202,7 @@ TEST_F(RelayTest, ATemplateNamesTheTopic) {
 }
 
 TEST_F(RelayTest, GlobalOrderHasOneOwnerAndOneSequence) {
-  RelayOptions options = bench_.Options("relay-1");
+  RouteOptions options = bench_.Options("relay-1");
   options.order = OrderMode::kGlobal;
   const auto one = bench_.MakeRelay(options);
   options.owner = "relay-2";
@@ -220,7 +220,7 @@ TEST_F(RelayTest, TenantOrderHoldsBackTheWholeTenant) {
   bench_.Append("k1", "bad", "acme");
   bench_.Append("k2", "2", "acme");
   bench_.Append("k3", "3", "globex");
-  RelayOptions options = bench_.Options();
+  RouteOptions options = bench_.Options();
   options.order = OrderMode::kTenant;
   const auto relay = bench_.MakeRelay(options);
   for (int i = 0; i < 20; ++i) {
@@ -266,7 +266,7 @@ TEST_F(RelayTest, APauseSurvivesTheRelayThatKeptIt) {
 }
 
 TEST_F(RelayTest, ATenantWithALongBacklogIsOvertaken) {
-  RelayOptions options = bench_.Options();
+  RouteOptions options = bench_.Options();
   options.crowd_backlog = 100;
   options.page_bytes = 4'096;  // what a flow reads before the next has its turn
   const auto relay = bench_.MakeRelay(options);

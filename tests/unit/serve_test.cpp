@@ -18,8 +18,8 @@ using std::chrono::seconds;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-RelayStats InState(RelayState state, const std::string& problem = {}) {
-  RelayStats stats;
+RouteStats InState(RelayState state, const std::string& problem = {}) {
+  RouteStats stats;
   stats.store = "default";
   stats.route = "main";
   stats.state = state;
@@ -28,7 +28,7 @@ RelayStats InState(RelayState state, const std::string& problem = {}) {
   return stats;
 }
 
-ProbeAnswer Ask(const std::string& target, const std::vector<RelayStats>& relays, const std::string& method = "GET",
+ProbeAnswer Ask(const std::string& target, const std::vector<RouteStats>& relays, const std::string& method = "GET",
                 Timestamp now = Timestamp{seconds{1'001}}) {
   static const BuildInfo kBuild = {{"version", "1"}};
   return AnswerProbe(method, target, {.relays = relays, .build = &kBuild, .now = now, .beat_max = seconds{30}});
@@ -43,7 +43,7 @@ TEST(Readyz, IsReadyWhenAnyRouteCanWork) {
   EXPECT_EQ(Ask("/readyz", {InState(kStarting)}).status, 200) << "a standby";
   EXPECT_EQ(Ask("/readyz", {InState(kStarting, "store away")}).status, 503);
   EXPECT_EQ(Ask("/readyz", {InState(kDraining)}).status, 503);
-  RelayStats without_store = InState(kHolding, "store away");
+  RouteStats without_store = InState(kHolding, "store away");
   without_store.store_reachable = false;
   EXPECT_EQ(Ask("/readyz", {without_store}).status, 503);
   EXPECT_EQ(Ask("/readyz", {InState(kStarting, "store away"), InState(kRunning)}).status, 200);
@@ -145,9 +145,9 @@ class ProbeServerTest : public ::testing::Test {
     options.address = {.host = "127.0.0.1", .port = 0};
     options.build = {{"version", "1.2.3"}};
     auto server = ProbeServer::Start(std::move(options), SystemClock::Instance(), [] {
-      RelayStats stats = InState(RelayState::kRunning);
+      RouteStats stats = InState(RelayState::kRunning);
       stats.last_beat_at = SystemClock::Instance().Now();
-      return std::vector<RelayStats>{stats};
+      return std::vector<RouteStats>{stats};
     });
     ASSERT_TRUE(server) << server.error().ToString();
     server_ = *std::move(server);
@@ -242,7 +242,7 @@ TEST_F(ProbeServerTest, SurvivesNoise) {
 TEST_F(ProbeServerTest, SaysWhenTheAddressIsTaken) {
   Start();
   const auto second = ProbeServer::Start({.address = {.host = "127.0.0.1", .port = port()}}, SystemClock::Instance(),
-                                         [] { return std::vector<RelayStats>(); });
+                                         [] { return std::vector<RouteStats>(); });
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code(), "address_in_use");
   EXPECT_THAT(second.error().hint(), HasSubstr("--listen"));

@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "daemon/route_setup.hpp"
+#include "daemon/target_setup.hpp"
 
 namespace sealane::cli {
 namespace {
@@ -64,6 +65,7 @@ class ConfigCheckCommand final : public Command {
   Result<ExitCode> Run(CommandContext& context) override {
     SEALANE_ASSIGN_OR_RETURN(const Config* config, context.config());
     SEALANE_RETURN_IF_ERROR(CheckRoutes(*config));
+    SEALANE_RETURN_IF_ERROR(CheckTargets(*config));
     if (context.is_table()) {
       context.out() << (config->file().empty() ? "ok: no file, all values are from flags, environment and defaults"
                                                : fmt::format("ok: {}", EscapeForTerminal(config->file())))

@@ -60,7 +60,7 @@ class DeadRetryCommand final : public Command {
     }
     context.OnInterrupt("some of the events may be due already, look with: sealane dead list");
     SEALANE_ASSIGN_OR_RETURN(const std::int64_t count, letters->Retry(filter, action));
-    PrintChanged(context, "events are due now", count);
+    PrintChanged(context, count == 1 ? "event is due now" : "events are due now", count);
     if (found.size() == kDeadLettersMax) context.Warn("there may be more: run it again");
     context.SuggestNext("sealane dead list");
     return ExitCode::kDone;

@@ -21,7 +21,8 @@ class DeadListCommand final : public Command {
   std::vector<OptionSpec> Options() override {
     std::vector<OptionSpec> options;
     filter_.AddTo(options);
-    options.push_back({"--state", "STATE", "WAITING, FAILED, DEAD or DISCARDED (default: FAILED and DEAD)", &state_});
+    options.push_back({"--state", "STATE", "WAITING, FAILED, DEAD or DISCARDED (default: FAILED and DEAD)", &state_,
+                       false, "WAITING|FAILED|DEAD|DISCARDED"});
     options.push_back({"--limit", "N", "at most this many (default: 50)", &limit_});
     return options;
   }

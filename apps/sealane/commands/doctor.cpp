@@ -8,7 +8,9 @@
 
 #include "base/text.hpp"
 #include "daemon/route_setup.hpp"
+#include "doctor/backlog.hpp"
 #include "doctor/examination.hpp"
+#include "doctor/topics.hpp"
 
 namespace sealane::cli {
 namespace {
@@ -54,13 +56,25 @@ class DoctorCommand final : public Command {
     const auto add = [&](std::vector<Finding> more) {
       std::move(more.begin(), more.end(), std::back_inserter(findings));
     };
+    std::set<std::string> readable;
+    std::vector<std::string> consumers;
     for (const std::string& name : UsedStores(context, *config)) {
-      add(ExamineStore(name, *config->FindStore(name), context.clock()));
+      std::vector<Finding> found = ExamineStore(name, *config->FindStore(name), context.clock());
+      const auto is_reachable = [](const Finding& finding) { return finding.code == "reachable"; };
+      if (std::any_of(found.begin(), found.end(), is_reachable)) {
+        readable.insert(name);
+        const std::vector<std::string> here = ConsumersOf(*config->FindStore(name));
+        consumers.insert(consumers.end(), here.begin(), here.end());
+      }
+      add(std::move(found));
     }
     for (const std::string& name : UsedBrokers(*config)) {
       const Settings& broker = *config->FindBroker(name);
       if (!broker.Has(Key::kBrokerUrl)) continue;
-      add(ExamineBroker(name, broker, config->Duration(Key::kStoreConnectTimeout), context.clock()));
+      const BrokerDemands demands{.topics = ExpectedTopics(*config, name, readable),
+                                  .consumers = consumers,
+                                  .payload_max = config->Size(Key::kOutboxPayloadMax)};
+      add(ExamineBroker(name, broker, demands, config->Duration(Key::kStoreConnectTimeout), context.clock()));
     }
     Print(context, findings);
     const bool wrong = std::any_of(findings.begin(), findings.end(),
@@ -81,14 +95,19 @@ class DoctorCommand final : public Command {
                                                            : fmt::format("{} is well-formed", config.file())});
     }
     for (const std::string& warning : config.warnings()) {
-      findings.push_back(
-          {.level = Level::kNotice, .code = "configuration_warning", .subject = "configuration", .symptom = warning});
+      findings.push_back({.level = Level::kNotice,
+                          .code = "configuration_warning",
+                          .subject = "configuration",
+                          .symptom = warning,
+                          .evidence = config.file(),
+                          .next = "sealane config print --origin"});
     }
     if (!config.FindBroker(kDefaultName)->Has(Key::kBrokerUrl) && UsedBrokers(config).contains("default")) {
       findings.push_back({.level = Level::kNotice,
                           .code = "broker_not_set",
                           .subject = "configuration",
                           .symptom = "no broker is given: nothing can be relayed",
+                          .evidence = "broker.url is not set",
                           .next = "put broker.url into sealane.toml, or give --broker"});
     }
     return findings;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kReadMax = std::size_t{64} << 20U;
 
-Result<std::string> ReadAll(std::istream& in) {
+Result<std::string> ReadAll(std::istream& in, const std::string& flag) {
   std::string bytes;
   char block[std::size_t{64} << 10U];
   while (in.read(block, sizeof block), in.gcount() > 0) {
@@ -20,21 +20,20 @@ Result<std::string> ReadAll(std::istream& in) {
     if (bytes.size() > kReadMax) {
       return Error(ErrorKind::kRejected, "payload_too_large", "standard input holds more than 64 MiB")
           .WithHint("store large content elsewhere and send a reference")
-          .WithField("payload");
+          .WithField(flag.substr(2));
     }
   }
-  if (in.bad()) return BadUsage("--payload: cannot read standard input", {}, "--payload");
+  if (in.bad()) return BadUsage(fmt::format("{}: cannot read standard input", flag), {}, flag);
   return bytes;
 }
 
 }  // namespace
 
-Result<std::string> ReadPayload(const std::string& source, std::istream& in) {
-  if (source == "-") return ReadAll(in);
+Result<std::string> ReadPayload(const std::string& source, std::istream& in, const std::string& flag) {
+  if (source == "-") return ReadAll(in, flag);
   if (!source.starts_with('@')) return source;
   auto bytes = ReadSmallFile(source.substr(1), kReadMax);
-  if (!bytes)
-    return BadUsage(fmt::format("--payload: {}", bytes.error().message()), "is the path right?", "--payload");
+  if (!bytes) return BadUsage(fmt::format("{}: {}", flag, bytes.error().message()), "is the path right?", flag);
   return bytes;
 }
 

@@ -6,11 +6,11 @@
 #include <fmt/ranges.h>
 
 #include "base/text.hpp"
-#include "broker_url.hpp"
 #include "build_info.hpp"
 #include "config/units.hpp"
+#include "connect/broker_url.hpp"
 #include "daemon/daemon.hpp"
-#include "daemon/journal_keeper.hpp"
+#include "daemon/journal_keepers.hpp"
 #include "outbox/bell.hpp"
 #include "serve/probe_server.hpp"
 
@@ -35,9 +35,9 @@ struct Summary {
   double PerSecond() const { return seconds > 0 ? static_cast<double>(published) / seconds : 0; }
 };
 
-Summary Summarize(const std::vector<RelayStats>& stats, double seconds) {
+Summary Summarize(const std::vector<RouteStats>& stats, double seconds) {
   Summary summary{.seconds = seconds};
-  for (const RelayStats& route : stats) {
+  for (const RouteStats& route : stats) {
     summary.published += route.published;
     summary.repeated += route.repeated;
     summary.filtered += route.filtered;
@@ -46,9 +46,9 @@ Summary Summarize(const std::vector<RelayStats>& stats, double seconds) {
   return summary;
 }
 
-std::string SummaryJson(const Summary& summary, bool drained, const std::vector<RelayStats>& stats) {
+std::string SummaryJson(const Summary& summary, bool drained, const std::vector<RouteStats>& stats) {
   std::vector<std::string> routes;
-  for (const RelayStats& route : stats) {
+  for (const RouteStats& route : stats) {
     routes.push_back(JsonDocument()
                          .Text("store", route.store)
                          .Text("route", route.route)
@@ -73,8 +73,8 @@ std::string SummaryJson(const Summary& summary, bool drained, const std::vector<
 }
 
 // Why the routes are not drained, as the error that says most about it.
-Error NotDrained(const std::vector<RelayStats>& stats, std::string_view limit) {
-  for (const RelayStats& route : stats) {
+Error NotDrained(const std::vector<RouteStats>& stats, std::string_view limit) {
+  for (const RouteStats& route : stats) {
     if (route.problem.empty()) continue;
     const bool at_broker = route.state == RelayState::kHolding || route.problem_code == "broker_unreachable";
     return Error(ErrorKind::kUnavailable, at_broker ? "broker_unreachable" : route.problem_code,
@@ -105,7 +105,8 @@ class RelayCommand final : public Command {
     return {
         {"--broker", "URL", "kafka://host:port, journal:PATH, http(s)://..., stdout: or null:", &broker_},
         {"--route", "NAME", "run this route only; may be repeated (default: all that are configured)", &routes_},
-        {"--until", "WHEN", "drained: end when everything committed by now is published or set aside", &until_},
+        {"--until", "WHEN", "drained: end when everything committed by now is published or set aside", &until_, false,
+         "drained"},
         {"--listen", "HOST:PORT", "where /livez, /readyz and /metrics are served, or off", &listen_},
     };
   }
@@ -237,7 +238,7 @@ class RelayCommand final : public Command {
 
   Result<ExitCode> Finish(CommandContext& context, const RelayHost& host, const std::vector<RouteSetup>& setups,
                           DaemonEnd end, double seconds) const {
-    const std::vector<RelayStats> stats = host.Stats();
+    const std::vector<RouteStats> stats = host.Stats();
     const Summary summary = Summarize(stats, seconds);
     if (host.left_unresolved()) {
       LogWarning("messages without an answer were left behind and will be sent again: they may arrive twice");
@@ -253,7 +254,7 @@ class RelayCommand final : public Command {
   }
 
   static void Print(CommandContext& context, const std::vector<RouteSetup>& setups, const Summary& summary,
-                    bool drained, const std::vector<RelayStats>& stats) {
+                    bool drained, const std::vector<RouteStats>& stats) {
     // Standard output belongs to the events when they go there.
     const bool taken = std::any_of(setups.begin(), setups.end(), [](const RouteSetup& setup) {
       const auto target = ParseBrokerUrl(setup.broker.Text(Key::kBrokerUrl));

@@ -42,8 +42,7 @@ Error NamingKey(const std::string& name, const Error& error) {
 
 Result<std::string> Checked(const KeySpec& spec, std::string_view written) {
   if (spec.type == KeyType::kTemplate) return CheckValue(spec, written);
-  const bool is_url = spec.type == KeyType::kStoreUrl || spec.type == KeyType::kBrokerUrl;
-  SEALANE_ASSIGN_OR_RETURN(const std::string expanded, ExpandSecrets(written, is_url));
+  SEALANE_ASSIGN_OR_RETURN(const std::string expanded, ExpandSecrets(written, IsUrl(spec.type)));
   return CheckValue(spec, expanded);
 }
 
@@ -128,6 +127,8 @@ class ConfigLoader {
     if (place.name.empty()) return &config_.program_;
     SEALANE_RETURN_IF_ERROR(CheckSectionName(place.name));
     if (place.section == Section::kRoute) return &config_.routes_[place.name];
+    if (place.section == Section::kTarget) return &config_.targets_[place.name];
+    if (place.section == Section::kReceiver) return &config_.receivers_[place.name];
     const bool store = place.section == Section::kStore;
     if (place.name == kDefaultName) {
       return Bad(fmt::format("the {} named default stands in a section of its own", store ? "store" : "broker"),

@@ -54,6 +54,11 @@ class Config {
   /// Never empty.
   const Sections& routes() const { return routes_; }
 
+  /// Where tasks are carried out, by the name that tasks have for it.
+  const Sections& targets() const { return targets_; }
+  /// Whose webhooks are taken.
+  const Sections& receivers() const { return receivers_; }
+
   /// The store that a command works on: the one --store names, else the default one.
   const std::string& store_name() const { return store_name_; }
   const Settings& store() const { return *FindStore(store_name_); }
@@ -69,6 +74,8 @@ class Config {
   Sections stores_;
   Sections brokers_;
   Sections routes_;
+  Sections targets_;
+  Sections receivers_;
   std::string store_name_{kDefaultName};
   std::string file_;
   std::vector<std::string> warnings_;

@@ -76,6 +76,34 @@ filter.types = ["Order*"]
 retry.preset = "payments"
 ```
 
+## Targets of tasks
+
+`[target.NAME]` is where `sealane tasks run` takes the tasks of that target ([docs/tasks.md](tasks.md)).
+
+```toml
+[target.billing]
+url = "https://billing.example/v1"
+headers.Authorization = "${file:/run/secrets/billing-token}"
+timeout = "20s"
+retry.preset = "payments"
+
+[target.shipping]
+kind = "workflow"
+url = "https://camunda.example"
+```
+
+## Receivers of webhooks
+
+`[receiver.NAME]` is a provider whose webhooks `sealane receive` takes ([receive.md](receive.md)):
+
+```toml
+[receiver.github]
+topic = "github"
+signature = "github"
+secrets = ["file:/run/secrets/github-hook", "env:OLD_GITHUB_HOOK"]
+key_field = "repository.full_name"
+```
+
 ## Keys
 
 | Key | Environment variable | Value | Default | |
@@ -108,7 +136,7 @@ constexpr std::string_view kRest = R"(
 // The keys that a section of this kind has; [store] and [broker] stand in the program's own.
 bool Belongs(const KeySpec& spec, Section section) {
   const Section own = SectionOf(spec);
-  return section == Section::kProgram ? own != Section::kRoute : own == section;
+  return section == Section::kProgram ? !IsAlwaysNamed(own) : own == section;
 }
 
 void AddShown(const Settings& settings, Section section, const std::string& name, std::vector<ShownSetting>& shown) {
@@ -147,6 +175,10 @@ std::string ShownType(const KeySpec& spec) {
   return type;
 }
 
+std::string ShownTable(const FreeTable& table) {
+  return table.name == kTargetHeaderTable ? FullName(table.name, Section::kTarget, "") : std::string(table.name);
+}
+
 }  // namespace
 
 std::vector<ShownSetting> ShownSettings(const Config& config) {
@@ -155,6 +187,8 @@ std::vector<ShownSetting> ShownSettings(const Config& config) {
   for (const auto& [name, store] : config.named_stores()) AddShown(store, Section::kStore, name, shown);
   for (const auto& [name, broker] : config.named_brokers()) AddShown(broker, Section::kBroker, name, shown);
   for (const auto& [name, route] : config.routes()) AddShown(route, Section::kRoute, name, shown);
+  for (const auto& [name, target] : config.targets()) AddShown(target, Section::kTarget, name, shown);
+  for (const auto& [name, receiver] : config.receivers()) AddShown(receiver, Section::kReceiver, name, shown);
   return shown;
 }
 
@@ -184,8 +218,8 @@ std::string ConfigurationDocument() {
                         spec.doc);
   }
   for (const FreeTable& table : FreeTables()) {
-    text +=
-        fmt::format("| `{}.*` | `{}__*` | text | not set | {} |\n", table.name, VariableName(table.name), table.doc);
+    text += fmt::format("| `{}.*` | `{}__*` | text | not set | {} |\n", ShownTable(table),
+                        VariableName(ShownTable(table)), table.doc);
   }
   return text += kRest;
 }

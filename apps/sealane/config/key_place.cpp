@@ -13,10 +13,12 @@ struct Prefix {
   std::string_view named;  // before the name of a section
   std::string_view table;  // in the table of keys
 };
-constexpr std::array<Prefix, 3> kPrefixes = {{
+constexpr std::array<Prefix, 5> kPrefixes = {{
     {Section::kStore, "stores.", "store."},
     {Section::kBroker, "brokers.", "broker."},
     {Section::kRoute, "route.", "route."},
+    {Section::kTarget, "target.", "target."},
+    {Section::kReceiver, "receiver.", "receiver."},
 }};
 
 // `stores.eu.url` as {kStore, eu, store.url}; `log.level` as {kProgram, "", log.level}.
@@ -61,6 +63,13 @@ std::optional<KeyPlace> LocateKey(std::string_view dotted) {
 }
 
 std::optional<KeyPlace> LocateSection(std::string_view dotted) {
+  // `[relay]`, `[store]`, `[broker.journal]`: what some keys begin with.
+  const std::string start = fmt::format("{}.", dotted);
+  for (const KeySpec& spec : Keys()) {
+    const Section section = SectionOf(spec);
+    if (!spec.name.starts_with(start) || IsAlwaysNamed(section)) continue;
+    return KeyPlace{.spec = nullptr, .table = nullptr, .section = section, .name = {}, .property = {}};
+  }
   Parts parts = Taken(dotted);
   const bool is_section = !parts.name.empty() && parts.key.ends_with('.');
   const bool is_table = std::any_of(FreeTables().begin(), FreeTables().end(),
@@ -73,7 +82,7 @@ std::optional<KeyPlace> LocateSection(std::string_view dotted) {
 std::string FullName(std::string_view key_name, Section section, std::string_view name) {
   for (const Prefix& prefix : kPrefixes) {
     if (prefix.section != section) continue;
-    if (name.empty() && section != Section::kRoute) break;
+    if (name.empty() && !IsAlwaysNamed(section)) break;
     return fmt::format("{}{}.{}", prefix.named, name.empty() ? "NAME" : name, key_name.substr(prefix.table.size()));
   }
   return std::string(key_name);
@@ -85,8 +94,8 @@ std::vector<std::string> NeighboursOf(std::string_view dotted) {
   for (const KeySpec& spec : Keys()) {
     const Section section = SectionOf(spec);
     const bool same = section == parts.section && !parts.name.empty();
-    if (section == Section::kRoute && !same) {
-      names.push_back(FullName(spec.name, section, "main"));
+    if (IsAlwaysNamed(section) && !same) {
+      names.push_back(FullName(spec.name, section, section == Section::kRoute ? "main" : "NAME"));
     } else {
       names.push_back(FullName(spec.name, section, same ? parts.name : std::string()));
     }

@@ -23,8 +23,8 @@ std::optional<KeyPlace> LocateKey(std::string_view dotted);
 /// The same for a section or free table that is named without a key in it: `route.audit`.
 std::optional<KeyPlace> LocateSection(std::string_view dotted);
 
-/// The full name of a key in a section: `stores.eu.url`; for the default section `store.url`. Routes have no default
-/// section: without a name it is `route.NAME.order`, as documents write it.
+/// The full name of a key in a section: `stores.eu.url`; for the default section `store.url`. Routes, targets and
+/// receivers have no default section: without a name it is `route.NAME.order`, as documents write it.
 std::string FullName(std::string_view key_name, Section section, std::string_view name);
 
 /// What `dotted` could have been meant to be: every key, with the section that `dotted` names.

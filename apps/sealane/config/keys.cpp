@@ -8,7 +8,7 @@ namespace {
 
 using enum KeyType;
 
-constexpr std::array<KeySpec, 43> kKeys = {{
+constexpr std::array<KeySpec, 77> kKeys = {{
     {Key::kStoreUrl, "store.url", kStoreUrl, "", false,
      "The database with the outbox: postgres://user@host:port/database or sqlite:PATH."},
     {Key::kStoreSchema, "store.schema", kSchemaName, "sealane", false,
@@ -20,7 +20,7 @@ constexpr std::array<KeySpec, 43> kKeys = {{
     {Key::kStoreStatementTimeout, "store.statement_timeout", kDurationOrNone, "30s", false,
      "How long one statement may run in PostgreSQL; 0 is without limit."},
     {Key::kStoreCreateRoles, "store.create_roles", kTruth, "true", false,
-     "Whether `sealane migrate up` makes the writer, relay and operator roles."},
+     "Whether `sealane migrate up` makes the writer, relay, consumer and operator roles."},
 
     {Key::kBrokerUrl, "broker.url", kBrokerUrl, "", false,
      "Where events go: kafka://host:port,host:port, journal:PATH, http://..., https://..., stdout: or null:."},
@@ -98,6 +98,95 @@ constexpr std::array<KeySpec, 43> kKeys = {{
     {Key::kRouteFair, "route.fair", kTruth, "true", false,
      "Whether a tenant with a long backlog leaves room for the others."},
 
+    {Key::kTargetKind, "target.kind", kChoice, "http", false,
+     "What takes the tasks of this target: http (one request per attempt) or workflow (starts process instances, "
+     "Camunda 8).",
+     "http|workflow"},
+    {Key::kTargetUrl, "target.url", kHttpUrl, "", false,
+     "Where it is. A task's operation is a path below it, or a process id."},
+    {Key::kTargetMethod, "target.method", kChoice, "POST", false, "How tasks are sent to an HTTP target.",
+     "POST|PUT|PATCH|DELETE"},
+    {Key::kTargetTimeout, "target.timeout", kDuration, "30s", false,
+     "How long one request may take, connecting included."},
+    {Key::kTargetConnectTimeout, "target.connect_timeout", kDuration, "5s", false,
+     "How long to wait for a connection."},
+    {Key::kTargetResponseMax, "target.response_max", kSize, "64KiB", false, "How much of a response is kept."},
+    {Key::kTargetCaFile, "target.ca_file", kPath, "", false, "Certificates to trust, in PEM; not set: the system's."},
+    {Key::kTargetInDoubt, "target.in_doubt", kChoice, "resend", false,
+     "An attempt that may have taken effect: resend it with the same key, or hold it for a person (for targets that "
+     "keep no keys).",
+     "resend|hold"},
+    {Key::kTargetConflict, "target.conflict", kChoice, "refused", false, "What an answer of 409 means for a task.",
+     "refused|retry|success"},
+    {Key::kTargetKeyVariable, "target.key_variable", kText, "businessKey", false,
+     "The process variable that holds a task's key; for workflow targets."},
+    {Key::kTargetSettle, "target.settle", kDuration, "10s", false,
+     "How long a workflow target may need until a search finds an instance that was started."},
+    {Key::kTargetRetryPreset, "target.retry.preset", kChoice, "patient", false,
+     "How often a task that fails is tried again: as route.NAME.retry.preset. The keys below change single values.",
+     "patient|brief|payments"},
+    {Key::kTargetRetryFirst, "target.retry.first", kDuration, "", false, "The wait before the second attempt."},
+    {Key::kTargetRetryFactor,
+     "target.retry.factor",
+     kDecimal,
+     "",
+     false,
+     "Each further wait is this much longer.",
+     {},
+     1,
+     100},
+    {Key::kTargetRetryMax, "target.retry.max", kDuration, "", false, "No wait is longer."},
+    {Key::kTargetRetryJitter,
+     "target.retry.jitter",
+     kDecimal,
+     "",
+     false,
+     "A wait is shortened at random by up to this share.",
+     {},
+     0,
+     1},
+    {Key::kTargetRetryAttempts,
+     "target.retry.attempts",
+     kInteger,
+     "",
+     false,
+     "After this many a task is dead and waits for a person; 0 is without limit.",
+     {},
+     0,
+     1'000'000},
+    {Key::kReceiverPath, "receiver.path", kText, "", false,
+     "Where the provider posts its deliveries; not set: /hooks/ and the receiver's name."},
+    {Key::kReceiverTopic, "receiver.topic", kText, "", false, "The topic of the events that deliveries become."},
+    {Key::kReceiverTenant, "receiver.tenant", kText, "", false, "Their tenant."},
+    {Key::kReceiverSignature, "receiver.signature", kChoice, "", false,
+     "How the provider signs (docs/receive.md); none believes everybody who reaches the port. Must be set.",
+     "github|stripe|hmac|timestamped|none"},
+    {Key::kReceiverSignatureHeader, "receiver.signature_header", kText, "", false, "The header with the signature."},
+    {Key::kReceiverSignaturePrefix, "receiver.signature_prefix", kText, "", false,
+     "What stands in front of the signature in its header, for example `sha256=`."},
+    {Key::kReceiverSignatureEncoding, "receiver.signature_encoding", kChoice, "hex", false,
+     "How the signature is written.", "hex|base64"},
+    {Key::kReceiverTolerance, "receiver.tolerance", kDuration, "5m", false,
+     "How far the time in a timestamped signature may be from ours."},
+    {Key::kReceiverSecrets, "receiver.secrets", kSecretRefs, "", false,
+     "Where the secrets are, any of which may have signed: file:PATH or env:VARIABLE."},
+    {Key::kReceiverIdHeader, "receiver.id_header", kText, "", false, "The header with the event's id."},
+    {Key::kReceiverIdField, "receiver.id_field", kText, "", false,
+     "The member of the JSON body with the event's id, for example data.id; neither set: the SHA-256 of the body."},
+    {Key::kReceiverType, "receiver.type", kText, "", false,
+     "The type of events that do not say theirs; not set: the receiver's name, where no other place is named."},
+    {Key::kReceiverTypeHeader, "receiver.type_header", kText, "", false, "The header with the event's type."},
+    {Key::kReceiverTypeField, "receiver.type_field", kText, "", false,
+     "The member of the JSON body with the event's type."},
+    {Key::kReceiverKeyField, "receiver.key_field", kText, "", false,
+     "The member of the JSON body with the ordering key; not set, or not there: the event's id."},
+    {Key::kReceiverKeepHeaders, "receiver.keep_headers", kTexts, "", false,
+     "Headers of the delivery that become headers of the event."},
+    {Key::kReceiverConflicts, "receiver.conflicts", kChoice, "refuse", false,
+     "What to answer to a known id with another body: refuse (409) or accept (200). Both count it; neither makes a "
+     "second event.",
+     "refuse|accept"},
+
     {Key::kRelayLease, "relay.lease", kDuration, "10s", false,
      "The work of a relay that died is taken over after this."},
     {Key::kRelaySettleInterval, "relay.settle_interval", kDuration, "250ms", false,
@@ -106,7 +195,7 @@ constexpr std::array<KeySpec, 43> kKeys = {{
      "The longest wait between looks at an idle log."},
     {Key::kRelayDrainTimeout, "relay.drain_timeout", kDuration, "10s", false,
      "At a stop, how long to wait for messages that are on their way."},
-    {Key::kRelayMemoryMax, "relay.memory_max", kSize, "24MiB", false,
+    {Key::kRelayMemoryMax, "relay.memory_max", kSize, "20MiB", false,
      "Memory per route for events that were read and are not settled."},
     {Key::kRelayOwner, "relay.owner", kText, "", false,
      "Start of the relay's name in leases and logs; a random part is added. Not set: the host's name and process "
@@ -126,9 +215,10 @@ constexpr std::array<KeySpec, 43> kKeys = {{
      "text|json"},
 }};
 
-constexpr std::array<FreeTable, 2> kFreeTables = {{
+constexpr std::array<FreeTable, 3> kFreeTables = {{
     {kKafkaTable, "Any property of librdkafka, for example `\"security.protocol\" = \"SASL_SSL\"`."},
     {kHttpHeaderTable, "Headers that every request to an HTTP destination carries; never shown."},
+    {kTargetHeaderTable, "Headers that every request to this target carries; never shown."},
 }};
 
 }  // namespace
@@ -152,6 +242,8 @@ Section SectionOf(const KeySpec& spec) {
   if (spec.name.starts_with("store.")) return Section::kStore;
   if (spec.name.starts_with("broker.")) return Section::kBroker;
   if (spec.name.starts_with("route.")) return Section::kRoute;
+  if (spec.name.starts_with("target.")) return Section::kTarget;
+  if (spec.name.starts_with("receiver.")) return Section::kReceiver;
   return Section::kProgram;
 }
 

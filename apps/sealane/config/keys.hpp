@@ -42,6 +42,40 @@ enum class Key : std::uint8_t {
   kRouteDeadLetterTopic,
   kRouteDeadHoldsFollowers,
   kRouteFair,
+  kTargetKind,
+  kTargetUrl,
+  kTargetMethod,
+  kTargetTimeout,
+  kTargetConnectTimeout,
+  kTargetResponseMax,
+  kTargetCaFile,
+  kTargetInDoubt,
+  kTargetConflict,
+  kTargetKeyVariable,
+  kTargetSettle,
+  kTargetRetryPreset,
+  kTargetRetryFirst,
+  kTargetRetryFactor,
+  kTargetRetryMax,
+  kTargetRetryJitter,
+  kTargetRetryAttempts,
+  kReceiverPath,
+  kReceiverTopic,
+  kReceiverTenant,
+  kReceiverSignature,
+  kReceiverSignatureHeader,
+  kReceiverSignaturePrefix,
+  kReceiverSignatureEncoding,
+  kReceiverTolerance,
+  kReceiverSecrets,
+  kReceiverIdHeader,
+  kReceiverIdField,
+  kReceiverType,
+  kReceiverTypeHeader,
+  kReceiverTypeField,
+  kReceiverKeyField,
+  kReceiverKeepHeaders,
+  kReceiverConflicts,
   kRelayLease,
   kRelaySettleInterval,
   kRelayPollMax,
@@ -59,16 +93,19 @@ enum class Key : std::uint8_t {
 
 /// Where a key may stand.
 enum class Section : std::uint8_t {
-  kProgram,  ///< once: `log.level`
-  kStore,    ///< `store.url` for the store named `default`, `stores.NAME.url` for others
-  kBroker,   ///< `broker.url`, `brokers.NAME.url`
-  kRoute,    ///< `route.NAME.order`; the table has `route.order`
+  kProgram,   ///< once: `log.level`
+  kStore,     ///< `store.url` for the store named `default`, `stores.NAME.url` for others
+  kBroker,    ///< `broker.url`, `brokers.NAME.url`
+  kRoute,     ///< `route.NAME.order`; the table has `route.order`
+  kTarget,    ///< `target.NAME.url`; likewise
+  kReceiver,  ///< `receiver.NAME.topic`; the table has `receiver.topic`
 };
 
 enum class KeyType : std::uint8_t {
   kText,
   kStoreUrl,    ///< may carry a password: shown through RedactUrl()
   kBrokerUrl,   ///< likewise
+  kHttpUrl,     ///< likewise
   kSchemaName,  ///< a plain SQL identifier
   kName,        ///< of a section of this file
   kNames,       ///< a list of them
@@ -81,10 +118,11 @@ enum class KeyType : std::uint8_t {
   kDecimal,  ///< likewise
   kTruth,
   kChoice,
-  kTexts,     ///< a list; the items are separated by commas where there is only text
-  kTemplate,  ///< text with ${...} for fields of an event
-  kListen,    ///< HOST:PORT or off
-  kWake,      ///< unix:PATH or udp:HOST:PORT
+  kTexts,       ///< a list; the items are separated by commas where there is only text
+  kSecretRefs,  ///< a list of file:PATH and env:VARIABLE; what they point to is read by those who need it
+  kTemplate,    ///< text with ${...} for fields of an event
+  kListen,      ///< HOST:PORT or off
+  kWake,        ///< unix:PATH or udp:HOST:PORT
 };
 
 /// One row of the table from which parsing, environment names, `config print` and docs/configuration.md are made.
@@ -111,10 +149,15 @@ const KeySpec& SpecOf(Key key);
 /// Null when there is no such key.
 const KeySpec* FindKey(std::string_view name);
 Section SectionOf(const KeySpec& spec);
+/// Whether there is such a section under names of its own only, and none by default.
+inline bool IsAlwaysNamed(Section section) {
+  return section == Section::kRoute || section == Section::kTarget || section == Section::kReceiver;
+}
 
 std::span<const FreeTable> FreeTables();
 inline constexpr std::string_view kKafkaTable = "broker.kafka";
 inline constexpr std::string_view kHttpHeaderTable = "broker.http.headers";
+inline constexpr std::string_view kTargetHeaderTable = "target.headers";
 
 /// `store.connect_timeout` is SEALANE_STORE__CONNECT_TIMEOUT; `route.main.order` is SEALANE_ROUTE__MAIN__ORDER.
 std::string VariableName(std::string_view key_name);

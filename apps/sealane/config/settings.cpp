@@ -46,7 +46,7 @@ const std::map<std::string, Setting>& Settings::Table(std::string_view name) con
 
 std::string ShownProperty(std::string_view table, std::string_view name, std::string_view value) {
   // A header of a request may carry a token under any name.
-  if (table == kHttpHeaderTable) return "***";
+  if (table == kHttpHeaderTable || table == kTargetHeaderTable) return "***";
   return kafka::IsSecretProperty(name) ? "***" : std::string(value);
 }
 

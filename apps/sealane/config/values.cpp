@@ -8,11 +8,12 @@
 #include <fmt/ranges.h>
 
 #include "base/text.hpp"
-#include "broker_url.hpp"
+#include "config/secret_reference.hpp"
 #include "config/units.hpp"
+#include "connect/broker_url.hpp"
+#include "connect/store_url.hpp"
 #include "outbox/bell.hpp"
 #include "serve/listen_address.hpp"
-#include "store_url.hpp"
 
 namespace sealane::cli {
 namespace {
@@ -97,6 +98,12 @@ Result<std::string> CheckSchemaName(std::string_view text) {
              "use lower-case letters, digits and _, not starting with a digit, at most 40");
 }
 
+Result<std::string> CheckHttpUrl(std::string_view text) {
+  const bool known = text.starts_with("http://") || text.starts_with("https://");
+  if (known && text.find_first_of("?#") == std::string_view::npos) return std::string(text);
+  return Bad(known ? "the address has a query" : "it is no HTTP address", "write it as https://host/path");
+}
+
 Result<std::string> CheckList(std::string_view text, bool names) {
   std::vector<std::string_view> items;
   for (const std::string_view part : Split(text, ',')) {
@@ -136,6 +143,8 @@ std::string DescribeType(const KeySpec& spec) {
       return "store URL";
     case kBrokerUrl:
       return "broker URL";
+    case kHttpUrl:
+      return "HTTP URL";
     case kSchemaName:
     case kName:
       return "name";
@@ -161,6 +170,8 @@ std::string DescribeType(const KeySpec& spec) {
       return std::string(spec.choices);
     case kTexts:
       return "list of texts";
+    case kSecretRefs:
+      return "list of file:PATH, env:VARIABLE";
     case kTemplate:
       return "template";
     case kListen:
@@ -185,6 +196,8 @@ Result<std::string> CheckValue(const KeySpec& spec, std::string_view text) {
       SEALANE_RETURN_IF_ERROR(ParseBrokerUrl(text));
       return std::string(text);
     }
+    case kHttpUrl:
+      return CheckHttpUrl(text);
     case kSchemaName:
       return CheckSchemaName(text);
     case kName: {
@@ -195,6 +208,11 @@ Result<std::string> CheckValue(const KeySpec& spec, std::string_view text) {
       return CheckList(text, true);
     case kTexts:
       return CheckList(text, false);
+    case kSecretRefs: {
+      SEALANE_ASSIGN_OR_RETURN(std::string list, CheckList(text, false));
+      for (const std::string& item : ListItems(list)) SEALANE_RETURN_IF_ERROR(CheckSecretReference(item));
+      return list;
+    }
     case kTemplate:
       return CheckTemplate(text);
     case kDuration:
@@ -226,7 +244,11 @@ Result<std::string> CheckValue(const KeySpec& spec, std::string_view text) {
 std::string ShownValue(const KeySpec& spec, std::string_view text) {
   if (text.empty()) return {};
   if (spec.secret) return "***";
-  return spec.type == kStoreUrl || spec.type == kBrokerUrl ? RedactUrl(text) : std::string(text);
+  return IsUrl(spec.type) ? RedactUrl(text) : std::string(text);
+}
+
+bool IsUrl(KeyType type) {
+  return type == kStoreUrl || type == kBrokerUrl || type == kHttpUrl;
 }
 
 bool IsBare(KeyType type) {
@@ -234,7 +256,7 @@ bool IsBare(KeyType type) {
 }
 
 bool IsList(KeyType type) {
-  return type == kNames || type == kTexts;
+  return type == kNames || type == kTexts || type == kSecretRefs;
 }
 
 std::vector<std::string> ListItems(std::string_view canonical) {

@@ -20,6 +20,8 @@ Result<std::string> CheckValue(const KeySpec& spec, std::string_view text);
 /// The value as it may be shown anywhere.
 std::string ShownValue(const KeySpec& spec, std::string_view text);
 
+/// Whether a value of this type may carry a login.
+bool IsUrl(KeyType type);
 /// Whether a value of this type stands in the file without quotes.
 bool IsBare(KeyType type);
 bool IsList(KeyType type);

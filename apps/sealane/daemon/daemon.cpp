@@ -19,9 +19,9 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTick{1'000};
 constexpr milliseconds kProgressTick{250};
 
-std::uint64_t Published(const std::vector<RelayStats>& stats) {
+std::uint64_t Published(const std::vector<RouteStats>& stats) {
   std::uint64_t sum = 0;
-  for (const RelayStats& route : stats) sum += route.published;
+  for (const RouteStats& route : stats) sum += route.published;
   return sum;
 }
 
@@ -33,11 +33,11 @@ std::string Grouped(std::uint64_t number) {
   return digits;
 }
 
-std::string ProgressText(const std::vector<RelayStats>& stats, double published_per_second) {
+std::string ProgressText(const std::vector<RouteStats>& stats, double published_per_second) {
   std::int64_t parked = 0;
   double oldest = 0;
   std::string problems;
-  for (const RelayStats& route : stats) {
+  for (const RouteStats& route : stats) {
     parked += route.parked;
     oldest = std::max(oldest, route.oldest_pending_seconds);
     if (route.problem.empty()) continue;
@@ -107,13 +107,13 @@ void Daemon::Tell() {
   const double seconds = std::chrono::duration<double>(now - told_at_).count();
   // A burst of signals or ended routes is no reason to talk more often.
   if (seconds < 0.2) return;
-  const std::vector<RelayStats> stats = host_.Stats();
+  const std::vector<RouteStats> stats = host_.Stats();
   const std::uint64_t published = Published(stats);
   const double rate = published < published_then_ ? 0 : static_cast<double>(published - published_then_) / seconds;
   told_at_ = now;
   published_then_ = published;
   const std::string text = ProgressText(stats, rate);
-  const bool alive = std::all_of(stats.begin(), stats.end(), [&](const RelayStats& route) {
+  const bool alive = std::all_of(stats.begin(), stats.end(), [&](const RouteStats& route) {
     return IsAlive(route, clock_.Now(), options_.beat_max);
   });
   manager_.Notify(fmt::format("{}STATUS={}", manager_.watchdog() && alive ? "WATCHDOG=1\n" : "", text));

@@ -57,7 +57,7 @@ class Daemon {
 };
 
 /// `default/main 12,400 published, 1,240/s, oldest waits 0.4 s, 2 parked`, over all routes.
-std::string ProgressText(const std::vector<RelayStats>& stats, double published_per_second);
+std::string ProgressText(const std::vector<RouteStats>& stats, double published_per_second);
 
 /// Digits in groups of three.
 std::string Grouped(std::uint64_t number);

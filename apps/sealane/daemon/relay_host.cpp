@@ -145,9 +145,9 @@ bool RelayHost::Idle() const {
   return runners_.empty();
 }
 
-std::vector<RelayStats> RelayHost::Stats() const {
+std::vector<RouteStats> RelayHost::Stats() const {
   const std::lock_guard lock(mutex_);
-  std::vector<RelayStats> stats;
+  std::vector<RouteStats> stats;
   for (const auto& runner : runners_) stats.push_back(runner->work().stats());
   stats.insert(stats.end(), last_words_.begin(), last_words_.end());
   return stats;

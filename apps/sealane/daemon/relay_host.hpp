@@ -48,7 +48,7 @@ class RelayHost {
   /// Some route ended with messages that got no answer.
   bool left_unresolved() const { return left_unresolved_; }
   /// Those that ended for good at the end.
-  std::vector<RelayStats> Stats() const;
+  std::vector<RouteStats> Stats() const;
   void Wake() const;
 
  private:
@@ -61,7 +61,7 @@ class RelayHost {
   bool left_unresolved_ = false;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Runner>> runners_;  // guarded by mutex_, as is the next
-  std::vector<RelayStats> last_words_;
+  std::vector<RouteStats> last_words_;
 };
 
 }  // namespace sealane::cli

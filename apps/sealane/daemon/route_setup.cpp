@@ -4,11 +4,11 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include "base/text.hpp"
 #include "command.hpp"
-#include "config/key_place.hpp"
+#include "connect/owner_name.hpp"
+#include "daemon/retry_setup.hpp"
 
 namespace sealane::cli {
 namespace {
@@ -25,20 +25,15 @@ void AddFingerprint(const Settings& settings, Section section, std::string& out)
   }
 }
 
-RetryPolicy RetryOf(const Settings& route) {
-  RetryPolicy policy = *RetryPreset(route.Text(Key::kRouteRetryPreset));
-  if (route.Has(Key::kRouteRetryFirst)) policy.first = route.Duration(Key::kRouteRetryFirst);
-  if (route.Has(Key::kRouteRetryFactor)) policy.factor = route.Decimal(Key::kRouteRetryFactor);
-  if (route.Has(Key::kRouteRetryMax)) policy.max = route.Duration(Key::kRouteRetryMax);
-  if (route.Has(Key::kRouteRetryJitter)) policy.jitter = route.Decimal(Key::kRouteRetryJitter);
-  if (route.Has(Key::kRouteRetryAttempts)) {
-    policy.attempts_max = static_cast<std::int32_t>(route.Integer(Key::kRouteRetryAttempts));
-  }
-  return policy;
-}
+constexpr RetryKeys kRetryKeys = {.preset = Key::kRouteRetryPreset,
+                                  .first = Key::kRouteRetryFirst,
+                                  .factor = Key::kRouteRetryFactor,
+                                  .max = Key::kRouteRetryMax,
+                                  .jitter = Key::kRouteRetryJitter,
+                                  .attempts = Key::kRouteRetryAttempts};
 
-RelayOptions OptionsOf(const Settings& program, const std::string& name, const Settings& route) {
-  RelayOptions options;
+RouteOptions OptionsOf(const Settings& program, const std::string& name, const Settings& route) {
+  RouteOptions options;
   options.route = name;
   options.order = *ParseOrderMode(route.Text(Key::kRouteOrder));
   options.profile = *ParseWireProfile(route.Text(Key::kRouteProfile));
@@ -48,7 +43,7 @@ RelayOptions OptionsOf(const Settings& program, const std::string& name, const S
                     .types = route.List(Key::kRouteFilterTypes),
                     .tenants = route.List(Key::kRouteFilterTenants),
                     .aggregate_types = route.List(Key::kRouteFilterAggregateTypes)};
-  options.failures.retry = RetryOf(route);
+  options.failures.retry = RetryOf(route, kRetryKeys);
   options.failures.dead_holds_followers = route.Truth(Key::kRouteDeadHoldsFollowers);
   options.failures.dead_letter_topic = route.Text(Key::kRouteDeadLetterTopic);
   options.fair = route.Truth(Key::kRouteFair);
@@ -56,13 +51,11 @@ RelayOptions OptionsOf(const Settings& program, const std::string& name, const S
   options.settle_interval = program.Duration(Key::kRelaySettleInterval);
   options.poll_max = program.Duration(Key::kRelayPollMax);
   options.drain_timeout = program.Duration(Key::kRelayDrainTimeout);
-  options.memory_max = program.Size(Key::kRelayMemoryMax);
-  // Several pages are under way at a time.
-  options.page_bytes = std::min(options.page_bytes, std::max<std::size_t>(options.memory_max / 4, 1));
+  LimitMemory(options, program.Size(Key::kRelayMemoryMax));
   return options;
 }
 
-Status CheckRoute(const std::string& name, const Settings& route, RelayOptions options) {
+Status CheckRoute(const std::string& name, RouteOptions options) {
   options.owner = "any";
   if (auto checked = CheckOptions(options); !checked) {
     const Error& error = checked.error();
@@ -70,27 +63,7 @@ Status CheckRoute(const std::string& name, const Settings& route, RelayOptions o
         .WithHint(error.hint())
         .WithField(error.field());
   }
-  const RetryPolicy& retry = options.failures.retry;
-  if (retry.first > retry.max) {
-    return Error(ErrorKind::kMisconfigured, "bad_configuration",
-                 fmt::format("route {}: the first wait of its retries is longer than the longest", name))
-        .WithHint(fmt::format("set route.{}.retry.max to at least {} ms", name, retry.first.count()))
-        .WithField(FullName(SpecOf(Key::kRouteRetryMax).name, Section::kRoute, name));
-  }
-  // An event that is its own dead letter would come back for ever.
-  if (!options.failures.dead_letter_topic.empty() &&
-      options.failures.dead_letter_topic == route.Text(Key::kRouteTopic)) {
-    return Error(ErrorKind::kMisconfigured, "bad_configuration",
-                 fmt::format("route {}: dead events would go to the topic they failed on", name))
-        .WithHint(fmt::format("choose another route.{}.dead_letter_topic", name));
-  }
   return Ok();
-}
-
-std::string DefaultOwner() {
-  char host[256] = {};
-  if (::gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-  return fmt::format("{}-{}", host[0] == '\0' ? "relay" : host, ::getpid());
 }
 
 Error BrokerNotSet(const std::string& route) {
@@ -124,8 +97,8 @@ Result<std::vector<RouteSetup>> PlanRoutes(const Config& config, const RouteSele
     const std::string broker_name = selection.broker.value_or(route.Text(Key::kRouteBroker));
     const Settings& broker = *config.FindBroker(broker_name);
     if (!broker.Has(Key::kBrokerUrl)) return BrokerNotSet(name);
-    const RelayOptions options = OptionsOf(config.program(), name, route);
-    SEALANE_RETURN_IF_ERROR(CheckRoute(name, route, options));
+    const RouteOptions options = OptionsOf(config.program(), name, route);
+    SEALANE_RETURN_IF_ERROR(CheckRoute(name, options));
     const std::vector<std::string> stores =
         selection.store ? std::vector<std::string>{*selection.store} : route.List(Key::kRouteStore);
     for (const std::string& store : stores) {
@@ -152,13 +125,9 @@ Result<std::vector<RouteSetup>> PlanRoutes(const Config& config, const RouteSele
 
 Status CheckRoutes(const Config& config) {
   for (const auto& [name, route] : config.routes()) {
-    SEALANE_RETURN_IF_ERROR(CheckRoute(name, route, OptionsOf(config.program(), name, route)));
+    SEALANE_RETURN_IF_ERROR(CheckRoute(name, OptionsOf(config.program(), name, route)));
   }
   return Ok();
-}
-
-std::string NewOwner(const std::string& base, Random& random) {
-  return fmt::format("{}-{:08x}", base, random.Below(std::uint64_t{1} << 32U));
 }
 
 }  // namespace sealane::cli

@@ -4,17 +4,16 @@
 #include <string>
 #include <vector>
 
-#include "sealane/random.hpp"
 #include "sealane/result.hpp"
 
 #include "config/config.hpp"
-#include "relay/relay_options.hpp"
+#include "relay/route_options.hpp"
 
 namespace sealane::cli {
 
 /// One route of one store, with everything that is needed to run it.
 struct RouteSetup {
-  RelayOptions options;  ///< with an empty owner: each start gets a new one
+  RouteOptions options;  ///< with an empty owner: each start gets a new one
   std::string owner_base;
   Settings store;
   std::string broker_name;
@@ -39,8 +38,5 @@ Result<std::vector<RouteSetup>> PlanRoutes(const Config& config, const RouteSele
 
 /// Whether every configured route has options a relay would accept. Stores and brokers need not be set.
 Status CheckRoutes(const Config& config);
-
-/// A name that no other relay has: the base and eight random digits.
-std::string NewOwner(const std::string& base, Random& random);
 
 }  // namespace sealane::cli

@@ -2,6 +2,7 @@
 #include "daemon/route_work.hpp"
 
 #include "broker_factory.hpp"
+#include "connect/owner_name.hpp"
 #include "store_factory.hpp"
 
 namespace sealane::cli {
@@ -9,9 +10,10 @@ namespace {
 
 class RelayWork final : public RouteWork {
  public:
-  RelayWork(const RouteSetup& setup, Clock& clock, Random& random)
+  RelayWork(const RouteSetup& setup, Clock& clock, Random& random, WrapPublisher wrap)
       : setup_(WithOwner(setup, random)),
         clock_(clock),
+        wrap_(std::move(wrap)),
         relay_(
             setup_.options, [this] { return OpenLog(); }, [this] { return OpenPublisher(); }, clock, random) {}
 
@@ -21,7 +23,7 @@ class RelayWork final : public RouteWork {
     return Ok();
   }
   RelayEnd Run(std::stop_token stop, bool until_drained) override { return relay_.Run(stop, until_drained); }
-  RelayStats stats() const override { return relay_.stats(); }
+  RouteStats stats() const override { return relay_.stats(); }
   void Wake() override { relay_.Wake(); }
 
  private:
@@ -32,17 +34,22 @@ class RelayWork final : public RouteWork {
   Result<std::unique_ptr<OutboxLog>> OpenLog() const {
     return OpenStoreLog(setup_.store, setup_.options.route, setup_.options.owner);
   }
-  Result<std::unique_ptr<Publisher>> OpenPublisher() const { return OpenBroker(setup_.broker, clock_); }
+  Result<std::unique_ptr<Publisher>> OpenPublisher() const {
+    auto publisher = OpenBroker(setup_.broker, clock_);
+    if (publisher && wrap_) return wrap_(*std::move(publisher));
+    return publisher;
+  }
 
   const RouteSetup setup_;
   Clock& clock_;
-  Relay relay_;  // last: its threads use everything above
+  const WrapPublisher wrap_;
+  RouteRelay relay_;  // last: its threads use everything above
 };
 
 }  // namespace
 
-std::unique_ptr<RouteWork> MakeRelayWork(const RouteSetup& setup, Clock& clock, Random& random) {
-  return std::make_unique<RelayWork>(setup, clock, random);
+std::unique_ptr<RouteWork> MakeRelayWork(const RouteSetup& setup, Clock& clock, Random& random, WrapPublisher wrap) {
+  return std::make_unique<RelayWork>(setup, clock, random, std::move(wrap));
 }
 
 }  // namespace sealane::cli

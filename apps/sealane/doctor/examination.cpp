@@ -4,10 +4,14 @@
 
 #include "base/text.hpp"
 #include "broker_factory.hpp"
-#include "broker_url.hpp"
+#include "connect/broker_url.hpp"
+#include "connect/store_url.hpp"
+#include "doctor/backlog.hpp"
+#include "doctor/disk.hpp"
 #include "doctor/judgement.hpp"
+#include "doctor/topics.hpp"
+#include "sqlite/sqlite_store.hpp"
 #include "store_factory.hpp"
-#include "store_url.hpp"
 
 namespace sealane::cli {
 namespace {
@@ -18,6 +22,15 @@ std::string PropertyOf(const Settings& broker, const char* name) {
   const auto& properties = broker.Table(kKafkaTable);
   const auto found = properties.find(name);
   return found == properties.end() ? std::string() : found->second.value;
+}
+
+void Append(std::vector<Finding> more, std::vector<Finding>& findings) {
+  for (Finding& finding : more) findings.push_back(std::move(finding));
+}
+
+std::vector<Finding> ExamineDisk(const std::string& subject, const std::string& path) {
+  const auto facts = ReadDisk(path);
+  return facts ? JudgeDisk(subject, *facts) : std::vector{FindingFromError(subject, facts.error())};
 }
 
 }  // namespace
@@ -34,8 +47,15 @@ std::vector<Finding> ExamineStore(const std::string& name, const Settings& store
   if (target->kind != StoreKind::kPostgres) {
     // A relay writes its leases into the file: opening it the way a relay does tells whether it may.
     auto log = OpenStoreLog(store, "main", "doctor");
-    findings.push_back(log ? Finding{kGood, "reachable", subject, "the SQLite file can be used", {}, {}}
+    findings.push_back(log ? Finding{kGood,
+                                     "reachable",
+                                     subject,
+                                     "the SQLite file can be used",
+                                     fmt::format("SQLite {}", sqlite::LibraryVersion()),
+                                     {}}
                            : FindingFromError(subject, log.error()));
+    Append(ExamineDisk(subject, target->location), findings);
+    Append(ExamineBacklog(subject, store, clock.Now()), findings);
     return findings;
   }
   auto facts = postgres::Examine(PostgresOptionsOf(store), kLongTransaction, clock);
@@ -43,27 +63,44 @@ std::vector<Finding> ExamineStore(const std::string& name, const Settings& store
     findings.push_back(FindingFromError(subject, facts.error()));
     return findings;
   }
-  for (Finding& finding : JudgePostgres(subject, *facts)) findings.push_back(std::move(finding));
+  Append(JudgePostgres(subject, *facts), findings);
+  Append(ExamineBacklog(subject, store, clock.Now()), findings);
   return findings;
 }
 
-std::vector<Finding> ExamineBroker(const std::string& name, const Settings& broker, std::chrono::milliseconds limit,
-                                   Clock& clock) {
+std::vector<Finding> ExamineBroker(const std::string& name, const Settings& broker, const BrokerDemands& demands,
+                                   std::chrono::milliseconds limit, Clock& clock) {
   const std::string subject = fmt::format("broker {}", name);
   const auto target = ParseBrokerUrl(broker.Text(Key::kBrokerUrl));
   if (!target) return {FindingFromError(subject, target.error())};
   if (target->kind == BrokerKind::kKafka) {
-    auto report = ProbeKafka(KafkaOptionsOf(broker), limit, clock);
+    auto report =
+        ProbeKafka(KafkaOptionsOf(broker), limit, clock, {.topics = demands.topics, .groups = demands.consumers});
     if (!report) return {FindingFromError(subject, report.error())};
     std::string mechanism = PropertyOf(broker, "sasl.mechanism");
     if (mechanism.empty()) mechanism = PropertyOf(broker, "sasl.mechanisms");
-    return JudgeKafka(subject, *report, mechanism);
+    std::vector<Finding> findings = JudgeKafka(subject, *report, mechanism);
+    Append(JudgeTopics(subject, *report, demands.payload_max), findings);
+    Append(JudgeLag(subject, report->groups), findings);
+    return findings;
   }
   auto publisher = OpenBroker(broker, clock);
   if (!publisher) return {FindingFromError(subject, publisher.error())};
   const PublisherHealth health = (*publisher)->health();
   if (health.problem) return {FindingFromError(subject, *health.problem)};
-  return {{kGood, "usable", subject, fmt::format("{} can be used", RedactUrl(broker.Text(Key::kBrokerUrl))), {}, {}}};
+  std::vector<Finding> findings = {
+      {kGood, "usable", subject, fmt::format("{} can be used", RedactUrl(broker.Text(Key::kBrokerUrl))), {}, {}}};
+  if (target->kind != BrokerKind::kJournal) return findings;
+  Append(ExamineDisk(subject, target->location), findings);
+  const std::size_t limit_bytes = JournalOptionsOf(broker, *target).message_max_bytes;
+  if (demands.payload_max >= limit_bytes) {
+    findings.push_back(
+        {kNotice, "journal_limit_below_payload", subject,
+         "the journal refuses events that the outbox accepts; they would be dead",
+         fmt::format("a message has at most {} bytes, outbox.payload_max is {}", limit_bytes, demands.payload_max),
+         "lower outbox.payload_max"});
+  }
+  return findings;
 }
 
 }  // namespace sealane::cli

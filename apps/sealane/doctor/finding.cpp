@@ -19,7 +19,7 @@ Finding FindingFromError(std::string subject, const Error& error) {
           .code = error.code(),
           .subject = std::move(subject),
           .symptom = error.message(),
-          .evidence = error.native(),
+          .evidence = error.native().empty() ? error.code() : error.native(),
           .next = error.hint()};
 }
 

@@ -12,6 +12,8 @@ namespace {
 using enum Finding::Level;
 using std::chrono::milliseconds;
 
+constexpr std::int32_t kOldestServer = 130'000;
+
 int NumberAt(std::string_view& text) {
   int number = 0;
   const auto [rest, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -27,6 +29,11 @@ void JudgeServer(const std::string& subject, const postgres::DoctorFacts& facts,
                       fmt::format("PostgreSQL {} answers", facts.server_version),
                       fmt::format("user {}", facts.user),
                       {}});
+  if (facts.server_number < kOldestServer) {
+    findings.push_back({kWrong, "server_too_old", subject, "this PostgreSQL is older than Sealane works with",
+                        fmt::format("version {}", facts.server_version),
+                        "upgrade the server to PostgreSQL 13 or newer"});
+  }
   if (facts.in_recovery) {
     findings.push_back({kWrong, "store_read_only", subject, "this server is a standby: nothing can be written",
                         "pg_is_in_recovery() is true",
@@ -35,6 +42,21 @@ void JudgeServer(const std::string& subject, const postgres::DoctorFacts& facts,
   if (!facts.fsync) {
     findings.push_back({kWrong, "fsync_off", subject, "committed events can be lost when the machine crashes",
                         "fsync = off", "set fsync = on in postgresql.conf"});
+  }
+  if (!facts.synchronous_commit) {
+    findings.push_back({kNotice, "commits_not_synchronous", subject,
+                        "a crash of the server can undo the last commits, their events included",
+                        fmt::format("synchronous_commit = off for user {}", facts.user),
+                        "set synchronous_commit = on where a commit must be final"});
+  }
+  if (!facts.autovacuum) {
+    findings.push_back({kNotice, "autovacuum_off", subject, "nobody clears the tables up, and they grow",
+                        "autovacuum = off", "set autovacuum = on in postgresql.conf"});
+  }
+  if (facts.connections_max > 0 && facts.connections * 10 > facts.connections_max * 9) {
+    findings.push_back({kNotice, "connections_run_out", subject, "the server has hardly any connections left",
+                        fmt::format("{} of {} are taken", facts.connections, facts.connections_max),
+                        "raise max_connections, or put a pooler in front of the applications"});
   }
   constexpr milliseconds kSmall{1'000};
   if (facts.clock_difference > kSmall || facts.clock_difference < -kSmall) {
@@ -67,6 +89,16 @@ void JudgeLog(const std::string& subject, const postgres::DoctorFacts& facts, st
     findings.push_back(
         {kGood, "partitions", subject, fmt::format("partitions are ready for {} days", facts.days_ahead), {}, {}});
   }
+  if (facts.has_events && facts.live_relays == 0) {
+    findings.push_back({kNotice, "no_relay", subject, "no relay is running: events stay where they are",
+                        "relay_member names nobody who lives", "sealane relay"});
+  }
+  if (facts.is_superuser || facts.owns_tables) {
+    findings.push_back(
+        {kNotice, "too_many_rights", subject, fmt::format("user {} may do more than a relay needs", facts.user),
+         facts.is_superuser ? "it is a superuser" : "it owns the tables",
+         fmt::format("create role relay login in role {}_relay, and name it in store.url", facts.schema)});
+  }
   if (!facts.missing_rights.empty()) {
     findings.push_back({kWrong, "rights_missing", subject, fmt::format("user {} may not run a relay", facts.user),
                         fmt::format("missing: {}", fmt::join(facts.missing_rights, ", ")),
@@ -82,6 +114,12 @@ void JudgeTransactions(const std::string& subject, const postgres::DoctorFacts& 
                                     facts.long_transactions),
                         fmt::format("the oldest since {} s: {}", facts.longest_transaction.count(), facts.longest_by),
                         "look at pg_stat_activity; set idle_in_transaction_session_timeout"});
+  }
+  if (facts.idle_timeout == milliseconds{0}) {
+    findings.push_back({kNotice, "idle_without_limit", subject,
+                        "a session that forgets to commit holds its events, and the vacuum, for ever",
+                        "idle_in_transaction_session_timeout = 0",
+                        "alter system set idle_in_transaction_session_timeout = '5min'"});
   }
   if (facts.prepared_transactions > 0) {
     findings.push_back({kNotice, "prepared_transactions", subject,
@@ -101,7 +139,8 @@ bool IsOlderThan(std::string_view version, int major, int minor) {
 
 std::vector<Finding> JudgeSchema(const std::string& subject, const SchemaState& state) {
   if (state.installed == 0) {
-    return {{kWrong, "schema_missing", subject, "the store has no Sealane tables yet", {}, "sealane migrate up"}};
+    return {{kWrong, "schema_missing", subject, "the store has no Sealane tables yet",
+             fmt::format("this program knows version {}", state.known), "sealane migrate up"}};
   }
   const std::string evidence =
       fmt::format("the store has version {}, this program knows {}", state.installed, state.known);
@@ -145,6 +184,11 @@ std::vector<Finding> JudgeKafka(const std::string& subject, const BrokerReport& 
                         "this librdkafka cannot log in to Kafka 4 with SCRAM",
                         fmt::format("{}, {}", library, mechanism),
                         "build with -DSEALANE_RDKAFKA_ROOT=/path/to/librdkafka-2.11, or use SASL PLAIN over TLS"});
+  }
+  if (mechanism == "GSSAPI" && IsOlderThan(report.library_version, 2, 11)) {
+    findings.push_back({kNotice, "kerberos_with_old_library", subject,
+                        "this librdkafka cannot log in to Kafka 4.0.0 with Kerberos", library,
+                        "use Kafka 4.0.1 or newer, or build with librdkafka 2.11 (-DSEALANE_RDKAFKA_ROOT)"});
   }
   if (IsOlderThan(report.library_version, 2, 3)) {
     findings.push_back({kNotice, "old_library", subject,
