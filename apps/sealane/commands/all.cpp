@@ -1,12 +1,17 @@
 #include "command.hpp"
 #include "commands/config.hpp"
+#include "commands/consume.hpp"
 #include "commands/dead.hpp"
 #include "commands/doctor.hpp"
 #include "commands/emit.hpp"
+#include "commands/forward.hpp"
+#include "commands/inbox.hpp"
 #include "commands/messages_get.hpp"
 #include "commands/messages_list.hpp"
 #include "commands/migrate.hpp"
+#include "commands/receive.hpp"
 #include "commands/relay.hpp"
+#include "commands/tasks.hpp"
 #include "commands/tenants.hpp"
 #include "commands/version.hpp"
 
@@ -21,6 +26,22 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   commands.push_back(MakeMessagesListCommand());
   commands.push_back(MakeMessagesGetCommand());
   commands.push_back(MakeRelayCommand());
+  commands.push_back(MakeConsumeCommand());
+  commands.push_back(MakeForwardCommand());
+  commands.push_back(MakeReceiveCommand());
+  commands.push_back(MakeInboxStatusCommand());
+  commands.push_back(MakeInboxListCommand());
+  commands.push_back(MakeInboxParkedCommand());
+  commands.push_back(MakeInboxGapsCommand());
+  commands.push_back(MakeInboxShowCommand());
+  commands.push_back(MakeInboxRetryCommand());
+  commands.push_back(MakeInboxSkipCommand());
+  commands.push_back(MakeTasksRunCommand());
+  commands.push_back(MakeTasksEnqueueCommand());
+  commands.push_back(MakeTasksListCommand());
+  commands.push_back(MakeTasksShowCommand());
+  commands.push_back(MakeTasksRetryCommand());
+  commands.push_back(MakeTasksDiscardCommand());
   commands.push_back(MakeDeadListCommand());
   commands.push_back(MakeDeadShowCommand());
   commands.push_back(MakeDeadRetryCommand());

@@ -1,0 +1,92 @@
+#include "commands/consumer_flags.hpp"
+
+#include <fmt/format.h>
+
+#include "build_info.hpp"
+#include "config/units.hpp"
+
+namespace sealane::cli {
+
+using std::chrono::milliseconds;
+
+Result<milliseconds> DurationOption(const std::string& flag, const std::string& text) {
+  auto value = ParseDuration(text);
+  if (!value) return BadUsage(fmt::format("{}: {}", flag, value.error().message()), value.error().hint(), flag);
+  return *value;
+}
+
+Result<RetryPolicy> RetryOption(const std::string& text) {
+  const auto preset = RetryPreset(text);
+  if (!preset) {
+    return BadUsage(fmt::format("--retry: `{}` is none of patient, brief, payments", text), {}, "--retry");
+  }
+  return *preset;
+}
+
+std::vector<OptionSpec> ConsumerFlags::Source() {
+  return {
+      {"--consumer", "NAME", "names the receipts and, at the broker, the group", &consumer_, true},
+      {"--topic", "NAME", "what to read; may be repeated", &topics_, true},
+      {"--broker", "URL", "kafka://host:port or journal:PATH", &broker_},
+  };
+}
+
+std::vector<OptionSpec> ConsumerFlags::Rest() {
+  return {
+      {"--batch", "N", "events per transaction at most (default: 100)", &batch_},
+      {"--member", "NAME", "this process among the group's, the same after a restart (default: a new one)", &member_},
+      {"--type", "NAME", "only events of this type, the others are ignored; may be repeated", &types_},
+      {"--tenant", "NAME", "only this tenant is allowed; may be repeated (default: all)", &tenants_},
+      {"--retention", "TIME", "how long receipts are remembered (default: 30d); 0 is for ever", &retention_},
+      {"--until", "WHEN", "caught-up: end when everything that is there is done", &until_, false, "caught-up"},
+      {"--listen", "HOST:PORT", "where /livez, /readyz and /metrics are served (default: off)", &listen_},
+  };
+}
+
+Status ConsumerFlags::Read(CommandContext& context) {
+  if (until_ && *until_ != "caught-up") {
+    return BadUsage(fmt::format("--until: `{}` is not caught-up", *until_), "write --until caught-up", "--until");
+  }
+  if (until_) {
+    context.TakeTimeoutAsLimit();
+    if (const auto& timeout = context.options().timeout) {
+      SEALANE_ASSIGN_OR_RETURN(limit_, DurationOption("--timeout", *timeout));
+    }
+  }
+  if (broker_) context.AddFlag({Key::kBrokerUrl, "--broker", *broker_});
+  return Ok();
+}
+
+Result<ConsumerSetup> ConsumerFlags::Plan(const Config& config) const {
+  ConsumerSetup setup;
+  setup.store = config.store();
+  setup.broker = config.program();
+  setup.topics = topics_;
+  setup.group = *consumer_;
+  setup.member = member_.value_or("");
+  ConsumerOptions& options = setup.options;
+  options.consumer = *consumer_;
+  if (batch_) {
+    SEALANE_ASSIGN_OR_RETURN(const std::int64_t batch, IntegerOption("--batch", *batch_, 1, 10'000));
+    options.batch_max = static_cast<std::size_t>(batch);
+  }
+  if (!tenants_.empty()) {
+    options.tenant_allowed = [allowed = std::set<std::string, std::less<>>(tenants_.begin(), tenants_.end())](
+                                 std::string_view tenant) { return allowed.contains(tenant); };
+  }
+  if (retention_) {
+    SEALANE_ASSIGN_OR_RETURN(const milliseconds retention, DurationOption("--retention", *retention_));
+    options.retention.reset();
+    if (retention.count() > 0) options.retention = std::chrono::ceil<std::chrono::hours>(retention);
+  }
+  return setup;
+}
+
+Result<std::unique_ptr<ProbeServer>> ConsumerFlags::StartProbes(CommandContext& context,
+                                                                std::function<ServedStats()> stats) const {
+  if (!listen_ || *listen_ == "off") return std::unique_ptr<ProbeServer>();
+  SEALANE_ASSIGN_OR_RETURN(const ListenAddress address, ParseListenAddress(*listen_));
+  return ProbeServer::Start({.address = address, .build = LibraryVersions()}, context.clock(), std::move(stats));
+}
+
+}  // namespace sealane::cli

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <memory>
+
+#include "command.hpp"
+
+namespace sealane::cli {
+
+/// `sealane inbox status`: how each consumer stands.
+std::unique_ptr<Command> MakeInboxStatusCommand();
+/// `sealane inbox list`: receipts, newest first.
+std::unique_ptr<Command> MakeInboxListCommand();
+/// `sealane inbox parked`: what consumers have set aside, longest waiting first.
+std::unique_ptr<Command> MakeInboxParkedCommand();
+/// `sealane inbox gaps`: the same, of what waits for an earlier version.
+std::unique_ptr<Command> MakeInboxGapsCommand();
+/// `sealane inbox show`: everything about one event.
+std::unique_ptr<Command> MakeInboxShowCommand();
+/// `sealane inbox retry`: tries one, or all that match, again now.
+std::unique_ptr<Command> MakeInboxRetryCommand();
+/// `sealane inbox skip`: gives one up; those behind it go on.
+std::unique_ptr<Command> MakeInboxSkipCommand();
+
+}  // namespace sealane::cli

@@ -1,0 +1,86 @@
+// Protects what an event looks like to a receiver that knows nothing of us.
+
+#include "daemon/forwarding.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sealane::cli {
+namespace {
+
+std::string HeaderOf(const Task& task, std::string_view name) {
+  for (const Header& header : task.headers) {
+    if (header.name == name) return header.value;
+  }
+  return "<none>";
+}
+
+Envelope SomeEvent() {
+  Envelope event;
+  event.id = *EventId::Parse("01890a5d-ac96-774b-bcce-b302099a8057");
+  event.type = "OrderPlaced";
+  event.topic = "orders";
+  event.key = "o 1";
+  event.tenant = "acme";
+  event.payload = R"({"id":1})";
+  event.content_type = "application/json";
+  event.correlation_id = "c-1";
+  event.traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  event.headers = {{"region", "eu"}};
+  return event;
+}
+
+TEST(Forwarding, ATaskCarriesTheWholeEvent) {
+  const Task task = ForwardTask(SomeEvent(), "erp", "/events");
+  EXPECT_EQ(task.target, "erp");
+  EXPECT_EQ(task.operation, "/events");
+  EXPECT_EQ(task.idempotency_key, "01890a5d-ac96-774b-bcce-b302099a8057");
+  EXPECT_EQ(task.request, R"({"id":1})");
+  EXPECT_EQ(task.tenant, "acme");
+  EXPECT_EQ(task.order_key, "o 1");
+  EXPECT_EQ(task.content_type, "application/json");
+  EXPECT_EQ(task.correlation_id, "c-1");
+  EXPECT_EQ(task.causation_id, "01890a5d-ac96-774b-bcce-b302099a8057");
+  EXPECT_EQ(task.traceparent, SomeEvent().traceparent);
+  EXPECT_EQ(HeaderOf(task, "ce-id"), "01890a5d-ac96-774b-bcce-b302099a8057");
+  EXPECT_EQ(HeaderOf(task, "ce-type"), "OrderPlaced");
+  EXPECT_EQ(HeaderOf(task, "ce-tenantid"), "acme");
+  EXPECT_EQ(HeaderOf(task, "Sealane-Topic"), "orders");
+  EXPECT_EQ(HeaderOf(task, "Sealane-Key"), "o%201");
+  EXPECT_EQ(HeaderOf(task, "region"), "eu");
+  // Those have fields of their own.
+  EXPECT_EQ(HeaderOf(task, "content-type"), "<none>");
+  EXPECT_EQ(HeaderOf(task, "traceparent"), "<none>");
+}
+
+TEST(Forwarding, TheSameEventGivesTheSameTask) {
+  EXPECT_EQ(ForwardTask(SomeEvent(), "erp", "/e").headers, ForwardTask(SomeEvent(), "erp", "/e").headers);
+}
+
+TEST(Forwarding, TakesAUrlApart) {
+  const auto parts = [](std::string_view url) {
+    const auto parsed = ParseForwardUrl(url);
+    return parsed ? parsed->origin + " " + parsed->operation : parsed.error().code();
+  };
+  EXPECT_EQ(parts("https://erp.example.org/events?x=1"), "https://erp.example.org /events?x=1");
+  EXPECT_EQ(parts("http://127.0.0.1:8080"), "http://127.0.0.1:8080 /");
+  EXPECT_EQ(parts("http://h?x"), "http://h /?x");
+  EXPECT_EQ(parts("https://u:p@h/a/b"), "https://u:p@h /a/b");
+  for (const std::string_view bad :
+       {"", "ftp://h/x", "https://", "https:///x", "h/x", "http://h/a b", "http://h/#f"}) {
+    EXPECT_EQ(parts(bad), "bad_forward_url") << bad;
+  }
+  EXPECT_EQ(ParseForwardUrl("ftp://u:hunter2@h/").error().message().find("hunter2"), std::string::npos);
+}
+
+TEST(Forwarding, ReadsHeadersAndWhatTheyPointTo) {
+  const std::map<std::string, std::string> variables = {{"TOKEN", "t-1"}};
+  EXPECT_EQ(ParseForwardHeader("A=text=x", variables)->value, "text=x");
+  EXPECT_EQ(ParseForwardHeader("Authorization=env:TOKEN", variables)->value, "t-1");
+  EXPECT_EQ(ParseForwardHeader("Authorization=env:OTHER", variables).error().code(), "secret_not_set");
+  EXPECT_FALSE(ParseForwardHeader("Authorization=file:/not/there", variables).has_value());
+  EXPECT_EQ(ParseForwardHeader("A", variables).error().code(), "bad_header");
+  EXPECT_EQ(ParseForwardHeader("=x", variables).error().code(), "bad_header");
+}
+
+}  // namespace
+}  // namespace sealane::cli
