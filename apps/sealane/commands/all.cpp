@@ -1,4 +1,5 @@
 #include "command.hpp"
+#include "commands/completion.hpp"
 #include "commands/config.hpp"
 #include "commands/consume.hpp"
 #include "commands/dead.hpp"
@@ -6,6 +7,8 @@
 #include "commands/emit.hpp"
 #include "commands/forward.hpp"
 #include "commands/inbox.hpp"
+#include "commands/init.hpp"
+#include "commands/man.hpp"
 #include "commands/messages_get.hpp"
 #include "commands/messages_list.hpp"
 #include "commands/migrate.hpp"
@@ -19,6 +22,7 @@ namespace sealane::cli {
 
 std::vector<std::unique_ptr<Command>> AllCommands() {
   std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(MakeInitCommand());
   commands.push_back(MakeMigratePlanCommand());
   commands.push_back(MakeMigrateUpCommand());
   commands.push_back(MakeMigrateStatusCommand());
@@ -55,6 +59,8 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   commands.push_back(MakeTenantsLimitCommand());
   commands.push_back(MakeTenantsWeightCommand());
   commands.push_back(MakeDoctorCommand());
+  commands.push_back(MakeCompletionCommand());
+  commands.push_back(MakeManCommand());
   commands.push_back(MakeConfigPrintCommand());
   commands.push_back(MakeConfigCheckCommand());
   commands.push_back(MakeConfigDocumentCommand());

@@ -1,0 +1,236 @@
+// Protects the doctor's judgement about topics, disks and what was set aside: each fact that hurts is named once,
+// with what to do, and a healthy one is not.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "doctor/backlog.hpp"
+#include "doctor/disk.hpp"
+#include "doctor/judgement.hpp"
+#include "doctor/topics.hpp"
+#include "support/command_run.hpp"
+#include "support/sqlite_file.hpp"
+
+namespace sealane::cli {
+namespace {
+
+using sealane::testing::CommandRunner;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Level = Finding::Level;
+
+constexpr std::size_t kPayloadMax = 900 * 1024;
+
+/// The findings that are not fine, each of which must say what to do.
+std::vector<Finding> Problems(const std::vector<Finding>& findings) {
+  std::vector<Finding> problems;
+  for (const Finding& finding : findings) {
+    if (finding.level == Level::kGood) continue;
+    EXPECT_FALSE(finding.next.empty()) << finding.code;
+    EXPECT_FALSE(finding.evidence.empty()) << finding.code;
+    problems.push_back(finding);
+  }
+  return problems;
+}
+
+// ---- topics -------------------------------------------------------------------------------------------------------
+
+TopicReport HealthyTopic() {
+  return {.name = "orders",
+          .is_there = true,
+          .partitions = 12,
+          .replicas = 3,
+          .message_bytes_max = 1'048'588,
+          .insync_min = 2};
+}
+
+BrokerReport Cluster(const TopicReport& topic) {
+  return {.library_version = "2.11.0",
+          .cluster_id = "c",
+          .brokers = {{1, "b1:9092"}, {2, "b2:9092"}, {3, "b3:9092"}},
+          .topics = {topic}};
+}
+
+struct TopicIllness {
+  const char* code;
+  Level level;
+  void (*infect)(TopicReport&);
+};
+
+TEST(JudgeTopics, NamesEveryIllness) {
+  EXPECT_THAT(Problems(JudgeTopics("broker a", Cluster(HealthyTopic()), kPayloadMax)), IsEmpty());
+  const TopicIllness illnesses[] = {
+      {"topic_missing", Level::kWrong, [](auto& topic) { topic = {.name = "orders"}; }},
+      {"partition_without_leader", Level::kWrong, [](auto& topic) { topic.without_leader = 1; }},
+      {"insync_exceeds_replicas", Level::kWrong, [](auto& topic) { topic.insync_min = 4; }},
+      {"under_replicated", Level::kNotice, [](auto& topic) { topic.under_replicated = 2; }},
+      {"single_replica", Level::kNotice,
+       [](auto& topic) {
+         topic.replicas = 1;
+         topic.insync_min = 1;
+       }},
+      {"insync_one", Level::kNotice, [](auto& topic) { topic.insync_min = 1; }},
+      {"insync_all", Level::kNotice, [](auto& topic) { topic.insync_min = 3; }},
+      {"topic_limit_below_payload", Level::kNotice, [](auto& topic) { topic.message_bytes_max = kPayloadMax; }},
+  };
+  for (const TopicIllness& illness : illnesses) {
+    TopicReport topic = HealthyTopic();
+    illness.infect(topic);
+    const auto problems = Problems(JudgeTopics("broker a", Cluster(topic), kPayloadMax));
+    ASSERT_EQ(problems.size(), 1U) << illness.code;
+    EXPECT_EQ(problems[0].code, illness.code);
+    EXPECT_EQ(problems[0].level, illness.level) << illness.code;
+    EXPECT_THAT(problems[0].symptom, HasSubstr("orders"));
+  }
+}
+
+TEST(JudgeTopics, LetsBrokersMakeMissingTopics) {
+  BrokerReport report = Cluster({.name = "orders"});
+  report.makes_topics = true;
+  EXPECT_EQ(Problems(JudgeTopics("broker a", report, kPayloadMax))[0].level, Level::kNotice);
+  report.makes_topics = false;
+  EXPECT_EQ(Problems(JudgeTopics("broker a", report, kPayloadMax))[0].level, Level::kWrong);
+}
+
+TEST(JudgeTopics, AsksNoMoreOfASingleBrokerThanItCan) {
+  TopicReport topic = HealthyTopic();
+  topic.replicas = 1;
+  topic.insync_min = 1;
+  BrokerReport report = Cluster(topic);
+  report.brokers.resize(1);
+  EXPECT_THAT(Problems(JudgeTopics("broker a", report, kPayloadMax)), IsEmpty());
+}
+
+TEST(JudgeTopics, AsksNothingThatNobodyMayKnow) {
+  TopicReport topic = HealthyTopic();
+  topic.message_bytes_max.reset();
+  topic.insync_min.reset();
+  EXPECT_THAT(Problems(JudgeTopics("broker a", Cluster(topic), kPayloadMax)), IsEmpty());
+}
+
+TEST(JudgeTopics, SaysWhenNobodyListedThem) {
+  BrokerReport report = Cluster(HealthyTopic());
+  report.topics.clear();
+  report.topics_unanswered = true;
+  EXPECT_EQ(Problems(JudgeTopics("broker a", report, kPayloadMax)).at(0).code, "topics_not_listed");
+}
+
+TEST(ExpectedTopics, AreThoseOfTheConfigurationAndOfTheNewestEvents) {
+  const sealane::testing::SqliteFile file;
+  file.Migrate();
+  CommandRunner runner;
+  runner.variables = {{"SEALANE_STORE__URL", "sqlite:" + file.path()}};
+  for (const char* topic : {"orders", "refunds"}) {
+    ASSERT_EQ(runner.Run({"emit", "--topic", topic, "--key", "k", "--type", "T", "--payload", "{}"}).code, 0);
+  }
+  const auto topics = [&](std::map<std::string, std::string> more) {
+    more["SEALANE_STORE__URL"] = "sqlite:" + file.path();
+    more["SEALANE_BROKER__URL"] = "kafka://b1:9092";
+    ConfigSources sources;
+    sources.variables = more;
+    const Config config = ValueOrThrow(LoadConfig(sources));
+    return ExpectedTopics(config, "default", {"default"});
+  };
+  EXPECT_THAT(topics({}), ElementsAre("orders", "refunds"));
+  EXPECT_THAT(topics({{"SEALANE_ROUTE__MAIN__DEAD_LETTER_TOPIC", "dead"}}), ElementsAre("dead", "orders", "refunds"));
+  EXPECT_THAT(topics({{"SEALANE_ROUTE__MAIN__FILTER__TOPICS", "orders,coming,any*"}}),
+              ElementsAre("coming", "orders"));
+  EXPECT_THAT(topics({{"SEALANE_ROUTE__MAIN__TOPIC", "shop.${topic}"}}), ElementsAre("shop.orders", "shop.refunds"));
+  EXPECT_THAT(topics({{"SEALANE_ROUTE__MAIN__TOPIC", "everything"}}), ElementsAre("everything"));
+}
+
+TEST(JudgeLag, NoticesConsumersThatAreFarBehind) {
+  EXPECT_THAT(Problems(JudgeLag("broker a", {{.group = "billing", .messages = 10, .partitions = 3}})), IsEmpty());
+  const auto problems = Problems(JudgeLag("broker a", {{.group = "billing", .messages = 50'000, .partitions = 3}}));
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_EQ(problems[0].code, "consumer_lag");
+  EXPECT_THAT(problems[0].evidence, HasSubstr("50000 messages in 3 partitions"));
+}
+
+// ---- disks --------------------------------------------------------------------------------------------------------
+
+TEST(JudgeDisk, WantsRoomOnADiskOfThisMachine) {
+  constexpr std::uintmax_t kMiB = 1U << 20U;
+  const auto codes = [](const DiskFacts& facts) {
+    std::vector<std::string> found;
+    for (const Finding& finding : Problems(JudgeDisk("store a", facts))) found.push_back(finding.code);
+    return found;
+  };
+  const DiskFacts roomy{.folder = "/data", .free_bytes = 4096 * kMiB};
+  EXPECT_THAT(codes(roomy), IsEmpty());
+  EXPECT_THAT(codes({.folder = "/data", .free_bytes = 500 * kMiB}), ElementsAre("disk_space_scarce"));
+  EXPECT_THAT(codes({.folder = "/data", .free_bytes = 10 * kMiB}), ElementsAre("disk_nearly_full"));
+  EXPECT_THAT(codes({.folder = "/data", .free_bytes = 4096 * kMiB, .wal_bytes = 300 * kMiB}),
+              ElementsAre("wal_large"));
+  EXPECT_THAT(codes({.folder = "/data", .free_bytes = 4096 * kMiB, .over_network = true}),
+              ElementsAre("network_file_system"));
+}
+
+TEST(ReadDisk, LooksBelowAFileThatNeedNotExist) {
+  const sealane::testing::SqliteFile file;
+  const auto facts = ReadDisk(file.path());
+  ASSERT_TRUE(facts) << facts.error().ToString();
+  EXPECT_EQ(facts->folder, file.folder());
+  EXPECT_GT(facts->free_bytes, 0U);
+  EXPECT_FALSE(ReadDisk(file.folder() + "/no/such/file.db"));
+}
+
+// ---- what was set aside -------------------------------------------------------------------------------------------
+
+TEST(JudgeDeadLetters, TellsDeadFromFailed) {
+  DeadLetter letter;
+  letter.error_code = "unknown_topic";
+  letter.state = ParkedState::kFailed;
+  EXPECT_THAT(Problems(JudgeDeadLetters("store a", {})), IsEmpty());
+  EXPECT_EQ(Problems(JudgeDeadLetters("store a", {letter})).at(0).code, "failed_events");
+  DeadLetter dead = letter;
+  dead.state = ParkedState::kDead;
+  const auto problems = Problems(JudgeDeadLetters("store a", {letter, dead}));
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_EQ(problems[0].code, "dead_letters");
+  EXPECT_EQ(problems[0].level, Level::kWrong);
+  EXPECT_THAT(problems[0].evidence, HasSubstr("unknown_topic"));
+  dead.skipped = true;
+  EXPECT_THAT(Problems(JudgeDeadLetters("store a", {dead})), IsEmpty()) << "somebody has decided";
+}
+
+TEST(JudgeInbox, LooksAtEveryConsumer) {
+  const Timestamp now{std::chrono::hours{24 * 365 * 50}};
+  InboxSummary busy{.consumer = "busy"};
+  busy.waiting.parked = 2;
+  busy.oldest_parked_at = now - std::chrono::seconds{5};
+  InboxSummary late = busy;
+  late.oldest_parked_at = now - std::chrono::hours{1};
+  InboxSummary gap = busy;
+  gap.waiting.gaps = 1;
+  InboxSummary dead = gap;
+  dead.waiting.dead = 1;
+  EXPECT_THAT(Problems(JudgeInbox("store a", {busy, {.consumer = "idle"}}, now)), IsEmpty());
+  const auto problems = Problems(JudgeInbox("store a", {late, gap, dead}, now));
+  ASSERT_EQ(problems.size(), 3U);
+  EXPECT_EQ(problems[0].code, "inbox_parked");
+  EXPECT_EQ(problems[1].code, "inbox_gaps");
+  EXPECT_EQ(problems[2].code, "inbox_dead");
+  EXPECT_EQ(problems[2].level, Level::kWrong);
+}
+
+TEST(JudgeTasks, NamesDeadOnes) {
+  EXPECT_THAT(JudgeTasks("store a", {}), IsEmpty());
+  TaskSummary task;
+  task.target = "billing";
+  const auto problems = Problems(JudgeTasks("store a", {task}));
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_EQ(problems[0].code, "dead_tasks");
+  EXPECT_THAT(problems[0].evidence, HasSubstr("billing"));
+}
+
+// ---- librdkafka ---------------------------------------------------------------------------------------------------
+
+TEST(JudgeKafka, WarnsOfKerberosWithAnOldLibrary) {
+  const BrokerReport old{.library_version = "2.0.2", .cluster_id = "c", .brokers = {{1, "b1:9092"}}};
+  EXPECT_EQ(Problems(JudgeKafka("broker a", old, "GSSAPI"))[0].code, "kerberos_with_old_library");
+}
+
+}  // namespace
+}  // namespace sealane::cli
