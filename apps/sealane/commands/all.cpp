@@ -3,6 +3,7 @@
 #include "commands/config.hpp"
 #include "commands/consume.hpp"
 #include "commands/dead.hpp"
+#include "commands/demo.hpp"
 #include "commands/doctor.hpp"
 #include "commands/emit.hpp"
 #include "commands/forward.hpp"
@@ -64,6 +65,8 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   commands.push_back(MakeConfigPrintCommand());
   commands.push_back(MakeConfigCheckCommand());
   commands.push_back(MakeConfigDocumentCommand());
+  commands.push_back(MakeDemoCommand());
+  commands.push_back(MakeHastyRelayCommand());
   commands.push_back(MakeVersionCommand());
   return commands;
 }

@@ -1,0 +1,198 @@
+// Protects `sealane demo` as people run it: its verdict is green when all is well and red when a guarantee is broken,
+// and however it ends, nothing of it is left.
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <nlohmann/json.hpp>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "support/child_process.hpp"
+#include "support/eventually.hpp"
+#include "support/running_demo.hpp"
+#include "support/running_relay.hpp"
+
+namespace sealane {
+namespace {
+
+using nlohmann::json;
+using testing::ChildProcess;
+using testing::CommandResult;
+using testing::DemoPlace;
+using testing::Eventually;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Of a verdict as JSON: the names of what does not hold.
+std::vector<std::string> Red(const json& verdict) {
+  std::vector<std::string> names;
+  for (const json& finding : verdict["findings"]) {
+    if (!finding["holds"].get<bool>()) names.push_back(finding["name"]);
+  }
+  return names;
+}
+
+std::string ContentOf(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+class DemoTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<ChildProcess> Start(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), {SEALANE_TEST_BINARY, "demo"});
+    return std::make_unique<ChildProcess>(arguments, place_.variables(), "/");
+  }
+  void ExpectNothingLeft() const {
+    EXPECT_TRUE(Eventually([&] { return place_.Processes().empty(); })) << "a process is left";
+    EXPECT_TRUE(place_.IsEmpty()) << "files are left in " << place_.temporary();
+  }
+
+  DemoPlace place_;
+};
+
+TEST_F(DemoTest, EndsWithAGreenVerdictOfIndependentCounting) {
+  const CommandResult result = place_.Run({"--seconds", "3", "-o", "json"});
+  ASSERT_EQ(result.code, 0) << result.out << result.err;
+  const json verdict = json::parse(result.out);
+  EXPECT_EQ(verdict["holds"], true);
+  EXPECT_THAT(Red(verdict), IsEmpty());
+  EXPECT_EQ(verdict["findings"].size(), 7U);
+  EXPECT_EQ(verdict["delivered"], verdict["committed"]);
+  EXPECT_EQ(verdict["applied"].get<int>() + verdict["set_aside"].get<int>(), verdict["committed"].get<int>());
+  EXPECT_GE(verdict["deliveries"].get<int>(), 2 * verdict["committed"].get<int>());
+  EXPECT_GT(verdict["first_applied_seconds"].get<double>(), 0);
+  ExpectNothingLeft();
+}
+
+TEST_F(DemoTest, WritesPlainLinesIntoAPipeAndAPictureOnRequest) {
+  const std::string picture = place_.temporary() + "/demo.svg";
+  const CommandResult result = place_.Run({"--seconds", "2", "--rate", "50", "--screenshot-svg", picture});
+  ASSERT_EQ(result.code, 0) << result.out << result.err;
+  for (const char* part : {"after this program was started", "a poison event", "the broker goes away", "kill -9",
+                           "a noisy tenant", "holds", "all of it holds"}) {
+    EXPECT_THAT(result.out, HasSubstr(part));
+  }
+  EXPECT_THAT(result.out, ::testing::Not(HasSubstr("\x1b")));
+  EXPECT_THAT(result.err, HasSubstr("next: sealane demo --keep"));
+  EXPECT_THAT(ContentOf(picture), HasSubstr("all of it holds"));
+  ASSERT_TRUE(std::filesystem::remove(picture));
+  ExpectNothingLeft();
+}
+
+TEST_F(DemoTest, TurnsRedWhenMessagesAreMarkedBeforeTheyArePublished) {
+  const CommandResult result = place_.Run({"--seconds", "3", "--plant", "mark-before-publish", "-o", "json"});
+  EXPECT_EQ(result.code, 3) << result.out << result.err;
+  // What one of the two routes has lost was delivered once; what both have lost, never.
+  EXPECT_THAT(Red(json::parse(result.out)), ::testing::Contains(::testing::AnyOf("delivered", "repeated")));
+  ExpectNothingLeft();
+}
+
+TEST_F(DemoTest, TurnsRedWhenAnEffectIsWrittenOutsideOfTheTransaction) {
+  const CommandResult result = place_.Run({"--seconds", "3", "--plant", "effect-outside-transaction"});
+  EXPECT_EQ(result.code, 3) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("with more than one effect"));
+  EXPECT_THAT(result.out, HasSubstr("DOES NOT HOLD"));
+  ExpectNothingLeft();
+}
+
+TEST_F(DemoTest, SaysThatTheFolderCannotBeUsed) {
+  const std::string file = place_.temporary() + "/file";
+  std::ofstream(file) << "x";
+  const std::string full = place_.temporary() + "/full";
+  std::filesystem::create_directory(full);
+  std::ofstream(full + "/file") << "x";
+  // Root may write everywhere but here.
+  std::string locked = "/proc";
+  if (::geteuid() != 0) {
+    locked = place_.temporary() + "/locked";
+    ASSERT_EQ(::mkdir(locked.c_str(), 0555), 0);
+  }
+  for (const std::string& folder : {locked + "/demo", file, file + "/demo", full}) {
+    const CommandResult result = place_.Run({"--dir", folder});
+    EXPECT_EQ(result.code, 1) << folder;
+    EXPECT_THAT(result.err, HasSubstr("cannot work in " + folder)) << result.out;
+    EXPECT_THAT(result.err, HasSubstr("hint: "));
+  }
+  const CommandResult temporary = testing::RunSealane({"demo", "-o", "json"}, {}, {{"TMPDIR", locked}});
+  EXPECT_EQ(temporary.code, 1);
+  EXPECT_EQ(json::parse(temporary.err)["error"]["code"], "folder_not_usable");
+  EXPECT_THAT(place_.Processes(), IsEmpty());
+}
+
+TEST_F(DemoTest, SaysThatAPortIsTaken) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(listener, 1), 0);
+  ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const std::string taken = fmt::format("127.0.0.1:{}", ntohs(address.sin_port));
+  const CommandResult result = place_.Run({"--listen", taken, "-o", "json"});
+  ::close(listener);
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_EQ(json::parse(result.err)["error"]["code"], "address_in_use");
+  EXPECT_THAT(result.err, HasSubstr(taken));
+  ExpectNothingLeft();
+}
+
+TEST_F(DemoTest, LeavesNothingAfterCtrlCAtAnyMoment) {
+  struct Moment {
+    const char* name;
+    std::function<bool()> has_come;
+  };
+  const std::vector<Moment> moments = {
+      {"its first file", [&] { return !place_.IsEmpty(); }},
+      {"the start of its relay", [&] { return !place_.Find("relay.log").empty(); }},
+      {"its work", [&] { return !place_.Find("broker/journal.db").empty(); }},
+      {"the broker's absence", [&] { return !place_.Find("broker.away").empty(); }},
+  };
+  for (const Moment& moment : moments) {
+    const auto demo = Start({"--seconds", "8"});
+    ASSERT_TRUE(Eventually(moment.has_come)) << moment.name;
+    demo->Signal(SIGINT);
+    const CommandResult result = demo->Finish();
+    EXPECT_EQ(result.code, 130) << "after " << moment.name << ": " << result.out << result.err;
+    EXPECT_THAT(result.err, HasSubstr("interrupted; there is no verdict")) << "after " << moment.name;
+    ExpectNothingLeft();
+  }
+}
+
+TEST_F(DemoTest, LeavesNoProcessWhenItIsKilled) {
+  const auto demo = Start({"--seconds", "60"});
+  ASSERT_TRUE(Eventually([&] { return !place_.Processes().empty(); })) << "the relay is started";
+  demo->Signal(SIGKILL);
+  EXPECT_EQ(demo->Finish().code, 128 + SIGKILL);
+  EXPECT_TRUE(Eventually([&] { return place_.Processes().empty(); })) << "the relay must die with the demo";
+}
+
+TEST_F(DemoTest, RunsOnWithItsMetricsWhenAskedTo) {
+  const std::string folder = place_.temporary() + "/kept";
+  const std::string picture = place_.temporary() + "/verdict.svg";
+  const auto demo = Start({"--seconds", "2", "--rate", "50", "--keep", "--dir", folder, "--screenshot-svg", picture});
+  ASSERT_TRUE(Eventually([&] { return ContentOf(picture).ends_with("</svg>\n"); })) << "the verdict is told";
+  const std::string config = ContentOf(folder + "/sealane.toml");
+  const std::size_t address = config.find("127.0.0.1:");
+  ASSERT_NE(address, std::string::npos) << config;
+  const int port = std::stoi(config.substr(address + std::strlen("127.0.0.1:")));
+  EXPECT_THAT(testing::HttpGet(port, "/metrics"), HasSubstr("sealane_published_messages_total"));
+  demo->Signal(SIGINT);
+  const CommandResult result = demo->Finish();
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_THAT(result.err, HasSubstr(fmt::format("http://127.0.0.1:{}/metrics", port)));
+  EXPECT_TRUE(Eventually([&] { return place_.Processes().empty(); }));
+  EXPECT_TRUE(std::filesystem::exists(folder + "/shop.db")) << "what was named is kept";
+}
+
+}  // namespace
+}  // namespace sealane
