@@ -84,6 +84,10 @@ class RelayKafka : public ::testing::Test {
     Fill(count * kKeys, topic, fmt::format("'k' || g % {}", kKeys), "''",
          fmt::format("{} + (g - 1) / {}", first, kKeys));
   }
+  /// By the relay's own books. The records at the broker cannot say it: those that came again count there too.
+  bool AllPublished() {
+    return session_->Exec("select count(*) from sealane.outbox_status where status <> 'PUBLISHED'") == "0";
+  }
   /// Complete and in order, first deliveries only. Returns how many came again.
   static std::size_t CheckTopic(const std::string& url, const std::string& topic, int count) {
     return CheckRecords(ReadTopic(url, topic, CountRecords(url, topic), seconds{60}), count);
@@ -119,13 +123,19 @@ class RelayKafka : public ::testing::Test {
 };
 
 // With SEALANE_TEST_LONG the broker is away for a minute.
+//
+// Both backlogs meet a broker that was killed and started again a moment before: a server that has just begun is
+// slower than one that is warm, and what is compared is the relay. The first restart keeps nobody waiting, the second
+// ends an outage.
 TEST_F(RelayKafka, ABrokerThatGoesAwayCostsTimeAndNothingElse) {
   constexpr int kRounds = 2'500;  // per backlog, for each key
   const PrivateKafka kafka(1);
   const std::string topic = FreshTopic(kafka.url(), 4, {{"message.timestamp.type", "LogAppendTime"}});
+  kafka.StopNode(1);
+  kafka.StartNode(1);
   const auto relay = StartRelay(kafka.url());
   AppendAtOnce(0, kRounds, topic);
-  ASSERT_TRUE(Eventually([&] { return CountRecords(kafka.url(), topic) == kRounds * kKeys; }));
+  ASSERT_TRUE(Eventually([&] { return AllPublished(); }));
   const auto outage_end = Steady::now() + OutageLength();
   kafka.StopNode(1);
   AppendAtOnce(kRounds, kRounds, topic);
@@ -133,26 +143,22 @@ TEST_F(RelayKafka, ABrokerThatGoesAwayCostsTimeAndNothingElse) {
   EXPECT_EQ(session_->Exec("select count(*) from sealane.parked"), "0");
   kafka.StartNode(1);
   const auto back = Steady::now();
-  ASSERT_TRUE(Eventually([&] { return CountRecords(kafka.url(), topic) >= 2 * kRounds * kKeys; }));
+  ASSERT_TRUE(Eventually([&] { return AllPublished(); }));
   const auto drained = std::chrono::duration_cast<milliseconds>(Steady::now() - back);
-  AppendAtOnce(2 * kRounds, kRounds, topic);
-  ASSERT_TRUE(Eventually([&] { return CountRecords(kafka.url(), topic) >= 3 * kRounds * kKeys; }));
   relay->Signal(SIGTERM);
   EXPECT_EQ(relay->Finish().code, 0);
   EXPECT_EQ(session_->Exec("select count(*) from sealane.parked"), "0");
 
   const auto records = ReadTopic(kafka.url(), topic, CountRecords(kafka.url(), topic), seconds{60});
-  const std::size_t repeated = CheckRecords(records, 3 * kRounds);
+  const std::size_t repeated = CheckRecords(records, 2 * kRounds);
   const double before = RateOf(records, 0, kRounds);
   const double after = RateOf(records, kRounds, 2 * kRounds);
-  const double later = RateOf(records, 2 * kRounds, 3 * kRounds);
   std::cout << fmt::format(
-      "{:.0f} events/s before an outage of {} s, {:.0f}/s after it and {:.0f}/s later, drained {} ms after the "
-      "broker was back, {} repeated\n",
-      before, OutageLength().count(), after, later, drained.count(), repeated);
-  // Full speed, measured roughly: a machine that does other things too is no reason to fail. The better of the two is
-  // taken, so a relay that is slow only while it catches up is not noticed here; the line above shows both.
-  EXPECT_GT(std::max(after, later), before / 3);
+      "{:.0f} events/s before an outage of {} s and {:.0f}/s after it, drained {} ms after the broker was back, {} "
+      "repeated\n",
+      before, OutageLength().count(), after, drained.count(), repeated);
+  // Full speed, measured roughly: a machine that does other things too is no reason to fail.
+  EXPECT_GT(after, before / 3);
 }
 
 TEST_F(RelayKafka, OneOfThreeBrokersMayDieUnderLoad) {
@@ -164,9 +170,7 @@ TEST_F(RelayKafka, OneOfThreeBrokersMayDieUnderLoad) {
   EXPECT_TRUE(Eventually([&] { return CountRecords(kafka.url(), topic) > 200; }));
   kafka.StopNode(2);
   writer.join();
-  EXPECT_TRUE(Eventually(
-      [&] { return session_->Exec("select count(*) from sealane.outbox_status where status <> 'PUBLISHED'") == "0"; },
-      seconds{120}));
+  EXPECT_TRUE(Eventually([&] { return AllPublished(); }, seconds{120}));
   relay->Signal(SIGTERM);
   EXPECT_EQ(relay->Finish().code, 0);
   std::cout << CheckTopic(kafka.url(), topic, kRounds) << " repeated\n";
@@ -217,7 +221,7 @@ TEST_F(RelayKafka, AMillionRowsDrainInFlatMemory) {
   if (!kSanitized) {
     EXPECT_LE(peak, 64U * 1024U) << "KiB";
   }
-  EXPECT_EQ(session_->Exec("select count(*) from sealane.outbox_status where status <> 'PUBLISHED'"), "0");
+  EXPECT_TRUE(AllPublished());
   std::cout << "peak " << peak / 1024 << " MiB\n";
 }
 
