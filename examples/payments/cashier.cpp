@@ -34,21 +34,24 @@ Cashier::Cashier() : policy_(PublicEvents()) {
   ValueOrThrow(policy_.Validate());
 }
 
-std::string Cashier::Capture(example::Database& database, const std::string& url,
+std::string Cashier::Capture(example::Database& database, const Provider& provider,
                              const std::string& payment_id) const {
   std::optional<Payment> payment;
   {
     // That we are about to ask is on record before we do, so that whoever dies in the middle is noticed.
     example::Transaction tx(database);
     payment = Payment::Lock(tx, payment_id);
-    if (!payment) return "not found";
+    if (!payment) {
+      throw sealane::SealaneException(sealane::Error(sealane::ErrorKind::kRejected, "unknown_payment",
+                                                     "there is no payment `" + payment_id + "`"));
+    }
     if (!payment->StartCapture(Now())) return payment->status();
     payment->Save(tx);
     tx.Commit();
   }
 
   // No transaction is open while the provider thinks.
-  const ProviderAnswer answer = AskProvider(url, payment->id(), payment->CaptureRequest());
+  const ProviderAnswer answer = AskProvider(provider, payment->id(), payment->CaptureRequest());
 
   example::Transaction tx(database);
   const auto effect = Complete(tx, payment_id, answer);

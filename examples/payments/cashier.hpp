@@ -18,9 +18,10 @@ class Cashier {
  public:
   Cashier();
 
-  /// Asks the provider at `url` and books its answer; the payment's status afterwards. A client that got no answer
-  /// calls again: nothing is captured or booked twice.
-  std::string Capture(example::Database& database, const std::string& url, const std::string& payment_id) const;
+  /// Asks the provider and books its answer; the payment's status afterwards. A client that got no answer calls
+  /// again: nothing is captured or booked twice. Throws a SealaneException, kRejected when it is about this payment
+  /// alone.
+  std::string Capture(example::Database& database, const Provider& provider, const std::string& payment_id) const;
 
   /// What is CAPTURING for longer than `seconds` has lost its process: it becomes CAPTURE_UNKNOWN. Returns how many.
   std::size_t Repair(example::Database& database, std::int64_t seconds) const;

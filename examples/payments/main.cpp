@@ -1,6 +1,7 @@
 // Captures payments and keeps a ledger, and tells the world about it: what is booked and what is told commit
 // together.
 #include <cctype>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -24,7 +25,12 @@ constexpr const char* kUsage =
     "       payments balance STORE                                          the accounts; 1 when they are wrong\n"
     "       payments settle STORE BROKER CONSUMER TOPIC [caught-up]         book what the provider tells later\n"
     "       payments report STORE BROKER CONSUMER TOPIC [caught-up]         keep the merchants' report\n"
-    "STORE is postgres://... or sqlite:PATH, BROKER is kafka://... or journal:PATH\n";
+    "STORE is postgres://... or sqlite:PATH, BROKER is kafka://... or journal:PATH. The provider's answer is waited\n"
+    "for as many seconds as PROVIDER_TIMEOUT says, or 2.\n";
+
+int Fail(const std::exception& failure) {
+  return std::fprintf(stderr, "payments: %s\n", failure.what()), 1;
+}
 
 std::int64_t Number(const std::string& word) {
   std::size_t read = 0;
@@ -42,13 +48,34 @@ int Authorize(const Words& words) {
   return 0;
 }
 
+payments::Provider ProviderAt(const std::string& url) {
+  payments::Provider provider{.url = url};
+  const char* const timeout = std::getenv("PROVIDER_TIMEOUT");
+  if (timeout == nullptr) return provider;
+  try {
+    provider.timeout = std::chrono::seconds{Number(timeout)};
+  } catch (const std::logic_error& failure) {
+    throw std::invalid_argument(std::string("PROVIDER_TIMEOUT: ") + failure.what());
+  }
+  if (provider.timeout.count() == 0) throw std::invalid_argument("PROVIDER_TIMEOUT: 0 would wait for ever");
+  return provider;
+}
+
 int Capture(const Words& words) {
   const payments::Cashier cashier;
+  const payments::Provider provider = ProviderAt(words[1]);
   example::Database database(words[0]);
+  int code = 0;
   for (std::size_t i = 2; i < words.size(); ++i) {
-    std::printf("%s %s\n", words[i].c_str(), cashier.Capture(database, words[1], words[i]).c_str());
+    try {
+      std::printf("%s %s\n", words[i].c_str(), cashier.Capture(database, provider, words[i]).c_str());
+    } catch (const sealane::SealaneException& failure) {
+      // What is wrong with one payment keeps no other waiting; a database that is away concerns them all.
+      if (failure.error().kind() != sealane::ErrorKind::kRejected) throw;
+      code = Fail(failure);
+    }
   }
-  return 0;
+  return code;
 }
 
 int Repair(const Words& words) {
@@ -99,6 +126,6 @@ int main(int argc, char** argv) {
   try {
     return argc < 2 ? Run("", {}) : Run(argv[1], Words(argv + 2, argv + argc));
   } catch (const std::exception& failure) {
-    return std::fprintf(stderr, "payments: %s\n", failure.what()), 1;
+    return Fail(failure);
   }
 }

@@ -31,7 +31,7 @@ ProviderAnswer ReadAnswer(const std::string& text) {
   return {.reason = "answer_not_understood", .said = text};
 }
 
-ProviderAnswer AskProvider(const std::string& url, const std::string& idempotency_key, const std::string& request) {
+ProviderAnswer AskProvider(const Provider& provider, const std::string& idempotency_key, const std::string& request) {
   const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> call(curl_easy_init(), &curl_easy_cleanup);
   curl_slist* lines = curl_slist_append(nullptr, ("Idempotency-Key: " + idempotency_key).c_str());
   lines = curl_slist_append(lines, "Content-Type: application/json");
@@ -39,10 +39,10 @@ ProviderAnswer AskProvider(const std::string& url, const std::string& idempotenc
 
   std::string body;
   long status = 0;
-  curl_easy_setopt(call.get(), CURLOPT_URL, (url + "/captures").c_str());
+  curl_easy_setopt(call.get(), CURLOPT_URL, (provider.url + "/captures").c_str());
   curl_easy_setopt(call.get(), CURLOPT_HTTPHEADER, headers.get());
   curl_easy_setopt(call.get(), CURLOPT_COPYPOSTFIELDS, request.c_str());
-  curl_easy_setopt(call.get(), CURLOPT_TIMEOUT_MS, 2'000L);
+  curl_easy_setopt(call.get(), CURLOPT_TIMEOUT, static_cast<long>(provider.timeout.count()));
   curl_easy_setopt(call.get(), CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(call.get(), CURLOPT_WRITEFUNCTION, &Keep);
   curl_easy_setopt(call.get(), CURLOPT_WRITEDATA, &body);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 
 namespace payments {
@@ -21,8 +22,12 @@ struct ProviderAnswer {
 /// `{"status":"captured","capture_id":"cap-1"}` or `{"status":"declined","reason":"..."}`; all else is unknown.
 ProviderAnswer ReadAnswer(const std::string& text);
 
-/// Asks the provider to capture, and waits two seconds for its answer. Asking again with the same key captures
-/// nothing a second time.
-ProviderAnswer AskProvider(const std::string& url, const std::string& idempotency_key, const std::string& request);
+struct Provider {
+  std::string url;
+  std::chrono::seconds timeout{2};  ///< how long its answer is waited for
+};
+
+/// Asks the provider to capture. Asking again with the same key captures nothing a second time.
+ProviderAnswer AskProvider(const Provider& provider, const std::string& idempotency_key, const std::string& request);
 
 }  // namespace payments

@@ -1,7 +1,9 @@
 // Protects examples/payments, which readers copy: postings and events commit together and once, whichever way the
 // provider's answer comes; what is secret stays inside; the report can be built again and the ledger does not move.
 
+#include <atomic>
 #include <csignal>
+#include <map>
 #include <memory>
 #include <thread>
 
@@ -26,6 +28,8 @@ using Fate = PaymentProvider::Fate;
 using Rows = std::vector<std::vector<std::string>>;
 
 constexpr const char* kCard = "4000056655665556";
+/// So that a machine that stalls is not taken for a provider that does not answer.
+const std::map<std::string, std::string> kPatient = {{"PROVIDER_TIMEOUT", "30"}};
 
 class ExamplePayments : public ::testing::TestWithParam<std::string> {
  protected:
@@ -40,7 +44,9 @@ class ExamplePayments : public ::testing::TestWithParam<std::string> {
     words.insert(words.begin(), EXAMPLE_PAYMENTS);
     return words;
   }
-  CommandResult Try(const Words& words) const { return ChildProcess(Command(words), {}, place_->folder()).Finish(); }
+  CommandResult Try(const Words& words, const std::map<std::string, std::string>& variables = kPatient) const {
+    return ChildProcess(Command(words), variables, place_->folder()).Finish();
+  }
   /// What it says when it ends well.
   std::string Run(const Words& words) const {
     const CommandResult run = Try(words);
@@ -192,7 +198,7 @@ TEST_P(ExamplePayments, WhatADeadProcessLeftIsTakenUp) {
     return Fate::kArrives;
   });
   {
-    const ChildProcess dies(Command({"capture", books_->url(), provider_.url(), "p-1"}), {}, place_->folder());
+    const ChildProcess dies(Command({"capture", books_->url(), provider_.url(), "p-1"}), kPatient, place_->folder());
     EXPECT_TRUE(Eventually([&] { return provider_.RequestsFor("p-1") == 1; }));
     dies.Signal(SIGKILL);
   }
@@ -279,6 +285,40 @@ TEST_P(ExamplePayments, AnAnswerThatContradictsWhatCameMeanwhileIsAnErrorAndBook
   EXPECT_THAT(capture.err, HasSubstr("p-1 is DECLINED, and the provider says otherwise"));
   EXPECT_EQ(Ledger().size(), 0U);
   EXPECT_EQ(EventsOf("p-1", "payment.capture_succeeded"), 0);
+}
+
+TEST_P(ExamplePayments, APaymentThatCannotBeCapturedIsAnErrorAndKeepsNoOtherWaiting) {
+  for (const char* payment : {"p-1", "p-2", "p-3"}) Authorize(payment);
+  provider_.SetFates([&](const std::string& payment, int) {
+    if (payment == "p-1") books_->Execute("UPDATE payment SET status = 'DECLINED' WHERE payment_id = 'p-1'");
+    return Fate::kArrives;
+  });
+  const CommandResult capture =
+      Try({"capture", books_->url(), provider_.url(), "p-1", "p-2", "nobody-knows-it", "p-3"});
+  EXPECT_EQ(capture.code, 1);
+  EXPECT_EQ(capture.out, "p-2 CAPTURED\np-3 CAPTURED\n");
+  EXPECT_THAT(capture.err, HasSubstr("p-1 is DECLINED, and the provider says otherwise"));
+  EXPECT_THAT(capture.err, HasSubstr("there is no payment `nobody-knows-it`"));
+  EXPECT_EQ(provider_.RequestsFor("nobody-knows-it"), 0);
+  EXPECT_EQ(Ledger().size(), 6U);
+}
+
+TEST_P(ExamplePayments, AProviderThatTakesTooLongLeavesTheCaptureUnknown) {
+  Authorize("p-1");
+  std::atomic<bool> release{false};
+  provider_.SetFates([&](const std::string&, int) {
+    EXPECT_TRUE(Eventually([&] { return release.load(); }));
+    return Fate::kArrives;
+  });
+  const CommandResult capture = Try({"capture", books_->url(), provider_.url(), "p-1"}, {{"PROVIDER_TIMEOUT", "1"}});
+  release = true;
+  EXPECT_EQ(capture.code, 0) << capture.err;
+  EXPECT_EQ(capture.out, "p-1 CAPTURE_UNKNOWN\n");
+  EXPECT_EQ(Ledger().size(), 0U);
+  const CommandResult unclear =
+      Try({"capture", books_->url(), provider_.url(), "p-1"}, {{"PROVIDER_TIMEOUT", "soon"}});
+  EXPECT_EQ(unclear.code, 1);
+  EXPECT_THAT(unclear.err, HasSubstr("PROVIDER_TIMEOUT"));
 }
 
 TEST_P(ExamplePayments, AReplayBuildsTheReportAgainAndLeavesTheLedgerAlone) {
