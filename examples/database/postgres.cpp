@@ -73,9 +73,16 @@ class Postgres final : public Connection {
   }
 
   Status Commit() override {
-    SEALANE_ASSIGN_OR_RETURN(const PgResult result, Send("COMMIT", {}));
+    Result<PgResult> result = Send("COMMIT", {});
+    if (!result && PQstatus(connection_.get()) == CONNECTION_BAD) {
+      // Not connection_lost, after which nothing exists: the server may have committed before it could say so.
+      return Error(ErrorKind::kInDoubt, "commit_in_doubt",
+                   "the connection broke during the commit: it may or may not have happened")
+          .WithHint("look for what was to be written before doing it again");
+    }
+    if (!result) return std::move(result).error();
     // COMMIT of a transaction that has failed succeeds as a ROLLBACK.
-    if (std::string_view(PQcmdStatus(result.get())) == "COMMIT") return sealane::Ok();
+    if (std::string_view(PQcmdStatus(result->get())) == "COMMIT") return sealane::Ok();
     return Error(ErrorKind::kMisuse, "rolled_back", "the transaction had failed before");
   }
 

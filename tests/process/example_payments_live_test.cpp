@@ -17,6 +17,7 @@
 #include "support/example_place.hpp"
 #include "support/kafka_cluster.hpp"
 #include "support/payment_provider.hpp"
+#include "support/pg_session.hpp"
 #include "support/running_receiver.hpp"
 
 namespace sealane::testing {
@@ -371,6 +372,35 @@ TEST_P(ExamplePayments, BooksThatDoNotBalanceAreToldAndFailTheCheck) {
 
 INSTANTIATE_TEST_SUITE_P(Places, ExamplePayments, ::testing::Values("sqlite_journal", "postgres_kafka"),
                          [](const auto& place) { return place.param; });
+
+// Of the data layer that the examples share, through one of them. What the server commits before it can say so
+// exists, so a caller who is told that nothing does would do it twice.
+TEST(ExampleDatabase, AConnectionThatBreaksDuringTheCommitLeavesItInDoubt) {
+  const ExampleStore books(true, "examples/payments/schema.sql");
+  const SqliteFile place;  // for a folder
+  // Holds the commit in its middle.
+  books.Execute(
+      "CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN "
+      "NULL; END $$; CREATE CONSTRAINT TRIGGER hold AFTER INSERT ON payment DEFERRABLE INITIALLY DEFERRED FOR EACH "
+      "ROW EXECUTE FUNCTION hold()");
+  PgSession holder(books.url());
+  holder.Exec("SELECT pg_advisory_lock(1)");
+  CommandResult result;
+  {
+    const std::jthread command([&] {
+      result = ChildProcess({EXAMPLE_PAYMENTS, "authorize", books.url(), "p-1", "m-1", "EUR", "100", kCard}, {},
+                            place.folder())
+                   .Finish();
+    });
+    const std::string committing =
+        "pg_stat_activity WHERE datname = current_database() AND query = 'COMMIT' AND wait_event = 'advisory'";
+    EXPECT_TRUE(Eventually([&] { return holder.Count(committing) == 1; }));
+    holder.Exec("SELECT pg_terminate_backend(pid) FROM " + committing);
+  }
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("it may or may not have happened"));
+  EXPECT_THAT(result.err, HasSubstr("before doing it again"));
+}
 
 }  // namespace
 }  // namespace sealane::testing
