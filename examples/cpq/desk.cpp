@@ -1,7 +1,9 @@
 // Where quotes and orders move: each command is one transaction of the state, its version and its event.
+#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -39,8 +41,16 @@ void Tell(Transaction& tx, const std::string& aggregate, const std::string& id, 
                                   .correlation_id = id}));
 }
 
+/// Digits and nothing else: what is read as far as it makes sense would sell for 42 what was to cost 42,000.
+std::int64_t ReadTotal(const std::string& cents) {
+  std::int64_t total = 0;
+  const auto [end, failure] = std::from_chars(cents.data(), cents.data() + cents.size(), total);
+  if (failure == std::errc{} && end == cents.data() + cents.size() && total >= 0) return total;
+  throw std::invalid_argument("`" + cents + "` is no total: it is a whole number of cents, 0 or more");
+}
+
 bool Submit(Database& database, const std::string& id, const std::string& customer, const std::string& cents) {
-  const std::int64_t total = std::stoll(cents);
+  const std::int64_t total = ReadTotal(cents);
   Transaction tx(database);
   const auto written = Execute(tx,
                                "INSERT INTO quote (id, customer, total, status) VALUES ($1, $2, $3, 'SUBMITTED')"
@@ -70,11 +80,11 @@ bool Move(Database& database, const std::string& aggregate, const std::string& i
 bool Run(Database& database, const std::vector<std::string>& words) {
   const std::string& command = words[0];
   const std::string& id = words[1];
-  if (command == "submit") return Submit(database, id, words.at(2), words.at(3));
+  if (command == "submit" && words.size() == 4) return Submit(database, id, words[2], words[3]);
   if (command == "approve") return Move(database, "quote", id, "SUBMITTED", "APPROVED", "QuoteApproved");
   if (command == "accept") return Move(database, "quote", id, "APPROVED", "ACCEPTED", "QuoteAccepted");
   if (command == "complete") return Move(database, "order", id, "CREATED", "COMPLETED", "OrderCompleted");
-  throw std::out_of_range("no such command");
+  throw std::out_of_range("no such command, or not its words");
 }
 
 }  // namespace
@@ -88,8 +98,8 @@ int main(int argc, char** argv) {
     std::printf("%s: %s\n", words[2].c_str(),
                 done ? "done, with its event" : "not in the state for that; nothing done");
     return done ? 0 : 1;
-  } catch (const std::logic_error&) {
-    return std::fputs(kUsage, stderr), 2;
+  } catch (const std::logic_error& misuse) {
+    return std::fprintf(stderr, "cpq_desk: %s\n%s", misuse.what(), kUsage), 2;
   } catch (const std::exception& error) {
     return std::fprintf(stderr, "cpq_desk: %s\n", error.what()), 1;
   }

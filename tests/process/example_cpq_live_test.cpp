@@ -155,13 +155,14 @@ class ExampleCpq : public ::testing::TestWithParam<std::string> {
     return Start("consumer", {EXAMPLE_CPQ_CONSUMER, place_->store_url(), place_->broker_url(), Consumer("cpq")},
                  Variables("m-1"));
   }
-  /// With the example's configuration, in a hurry.
-  std::unique_ptr<RunningProgram> StartTasks() const {
+  /// With the example's configuration, in a hurry. A short timeout is for tests in which billing does not answer: a
+  /// machine that stalls exceeds it too, and the request comes again.
+  std::unique_ptr<RunningProgram> StartTasks(const std::string& timeout = "30s") const {
     return Start(
         "tasks",
         {SEALANE_TEST_BINARY, "tasks", "run", "--config", std::string(kExample) + "/sealane.toml", "--store",
          place_->store_url(), "--target", "billing=" + outside_.url(), "--target", "fulfilment=" + outside_.url()},
-        {{"SEALANE_TARGET__BILLING__TIMEOUT", "1s"},
+        {{"SEALANE_TARGET__BILLING__TIMEOUT", timeout},
          {"SEALANE_TARGET__BILLING__RETRY__FIRST", "100ms"},
          {"SEALANE_TARGET__BILLING__RETRY__MAX", "300ms"}});
   }
@@ -251,6 +252,18 @@ TEST_P(ExampleCpq, AcceptedTwiceAndSeenByTwoConsumersAQuoteIsOneOrder) {
 TEST_P(ExampleCpq, HoweverBillingBehavesAnOrderIsChargedOnce) {
   outside_.Misbehave();
   Accept("Q-1");
+  const auto relay = StartRelay();
+  const auto consumer = StartConsumer();
+  EXPECT_TRUE(Eventually([&] { return Count("customer_order") == 1; })) << consumer->said();
+  Move({"complete", "O-Q-1"});
+  const auto tasks = StartTasks("1s");
+  EXPECT_TRUE(Eventually([&] { return Billing("O-Q-1") == "CHARGED"; })) << tasks->said();
+  EXPECT_EQ(outside_.charges(), (std::map<std::string, int>{{"O-Q-1", 1}}));
+  EXPECT_GE(outside_.RequestsFor("O-Q-1"), 4);
+}
+
+TEST_P(ExampleCpq, WhatBillingRefusesIsAskedOnceAndIsForAPerson) {
+  Accept("Q-1");
   Accept("Q-2", "nobody");
   const auto relay = StartRelay();
   const auto consumer = StartConsumer();
@@ -259,9 +272,8 @@ TEST_P(ExampleCpq, HoweverBillingBehavesAnOrderIsChargedOnce) {
   Move({"complete", "O-Q-2"});
   const auto tasks = StartTasks();
   EXPECT_TRUE(Eventually([&] { return Billing("O-Q-1") == "CHARGED"; })) << tasks->said();
-  EXPECT_TRUE(Eventually([&] { return Billing("O-Q-2") == "FAILED"; })) << "refused: a person has to look at it";
+  EXPECT_TRUE(Eventually([&] { return Billing("O-Q-2") == "FAILED"; })) << tasks->said();
   EXPECT_EQ(outside_.charges(), (std::map<std::string, int>{{"O-Q-1", 1}}));
-  EXPECT_GE(outside_.RequestsFor("O-Q-1"), 4);
   EXPECT_EQ(outside_.RequestsFor("O-Q-2"), 1);
 }
 
@@ -299,7 +311,11 @@ TEST_P(ExampleCpq, TheDeskRefusesWhatIsOutOfOrderAndTellsNothing) {
   EXPECT_EQ(Desk({"submit", "Q-1", "other", "1"}).code, 1) << "there is one already";
   EXPECT_EQ(Desk({"accept", "Q-1"}).code, 1);
   EXPECT_EQ(Desk({"complete", "O-Q-1"}).code, 1);
-  EXPECT_EQ(Desk({"submit", "Q-2", "acme", "cheap"}).code, 2);
+  for (const char* total : {"cheap", "42abc", "-5", "+5", " 5", "", "99999999999999999999"}) {
+    const CommandResult refused = Desk({"submit", "Q-2", "acme", total});
+    EXPECT_EQ(refused.code, 2) << total;
+    EXPECT_THAT(refused.err, HasSubstr(fmt::format("`{}` is no total", total)));
+  }
   EXPECT_EQ(Desk({"sell", "Q-1"}).code, 2);
   EXPECT_EQ(Count(place_->Table("outbox")), 1);
   EXPECT_EQ(Count("quote"), 1);
