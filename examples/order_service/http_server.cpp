@@ -8,6 +8,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
@@ -67,12 +68,16 @@ class HttpServer::Impl {
   Impl(std::uint16_t port, int threads, Handle handle)
       : handle_(std::move(handle)),
         context_(threads),
-        acceptor_(asio::make_strand(context_), Tcp::endpoint(asio::ip::address_v4::loopback(), port)) {
+        acceptor_(asio::make_strand(context_), Tcp::endpoint(asio::ip::address_v4::loopback(), port)),
+        pause_(acceptor_.get_executor()) {
     Accept();
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { context_.run(); });
   }
   ~Impl() {
-    asio::post(acceptor_.get_executor(), [this] { acceptor_.close(); });
+    asio::post(acceptor_.get_executor(), [this] {
+      acceptor_.close();
+      pause_.cancel();
+    });
   }
 
   std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
@@ -80,15 +85,24 @@ class HttpServer::Impl {
  private:
   void Accept() {
     acceptor_.async_accept(asio::make_strand(context_), [this](beast::error_code error, Tcp::socket socket) {
-      if (error == asio::error::operation_aborted) return;
-      if (!error) std::make_shared<Session>(std::move(socket), handle_)->Read();
+      if (!acceptor_.is_open()) return;
+      if (error) return AcceptLater();
+      std::make_shared<Session>(std::move(socket), handle_)->Read();
       Accept();
+    });
+  }
+  /// Being out of descriptors, for example, lasts: to ask again at once would keep a processor busy with it.
+  void AcceptLater() {
+    pause_.expires_after(std::chrono::milliseconds{100});
+    pause_.async_wait([this](beast::error_code) {
+      if (acceptor_.is_open()) Accept();
     });
   }
 
   const Handle handle_;
   asio::io_context context_;
   Tcp::acceptor acceptor_;
+  asio::steady_timer pause_;           // on the acceptor's strand, as everything that touches the acceptor is
   std::vector<std::jthread> threads_;  // last: they end when nothing is left to do, and use everything above
 };
 

@@ -2,9 +2,13 @@
 // there is one order, one audit record and one event for it, on every pair of store and broker.
 
 #include <atomic>
+#include <chrono>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,6 +17,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "sealane/relay.hpp"
 
@@ -35,6 +41,19 @@ constexpr const char* kOther = R"({"customer":"c-2","items":[{"sku":"B","quantit
 std::string Schema() {
   std::ifstream file(SEALANE_TEST_SOURCE_DIR "/examples/order_service/schema.sql");
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// What a process has used so far.
+std::chrono::milliseconds ProcessorTime(int pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  const std::string line{std::istreambuf_iterator<char>(file), {}};
+  std::istringstream words(line.substr(line.rfind(')') + 2));
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) words >> skipped;
+  long user = 0;
+  long system = 0;
+  words >> user >> system;
+  return std::chrono::milliseconds{(user + system) * 1'000 / ::sysconf(_SC_CLK_TCK)};
 }
 
 class ExampleOrderService : public ::testing::TestWithParam<std::string> {
@@ -92,9 +111,11 @@ class ExampleOrderService : public ::testing::TestWithParam<std::string> {
     EXPECT_TRUE(again.RunUntilDrained());
   }
   std::int64_t EffectsAtAConsumer() const {
-    const CommandResult run = place_->CatchUp("reader");
+    // Of this test alone: a group at a broker outlives the test.
+    const std::string reader = place_->topic() + "-reader";
+    const CommandResult run = place_->CatchUp(reader);
     EXPECT_EQ(run.code, 0) << run.err;
-    return place_->CountEffects("reader");
+    return place_->CountEffects(reader);
   }
 
   std::unique_ptr<ConsumePlace> place_;
@@ -196,6 +217,30 @@ TEST_P(ExampleOrderService, AnOrderTakenWhileTheBrokerIsAwayIsPublishedAfterAKil
   Start();
   EXPECT_TRUE(Published(1));
   EXPECT_EQ(EffectsAtAConsumer(), 1);
+}
+
+// Connections that say nothing are closed by the service after a few seconds; until then no other can be accepted,
+// and the attempts to do so must not cost a processor.
+TEST_P(ExampleOrderService, OutOfDescriptorsItWaitsInsteadOfSpinning) {
+  Start();
+  ASSERT_EQ(Post("k-1", kOrder).status, 201);
+  const auto open = std::distance(std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", service_->pid())),
+                                  std::filesystem::directory_iterator());
+  rlimit usual{};
+  ASSERT_EQ(::prlimit(service_->pid(), RLIMIT_NOFILE, nullptr, &usual), 0);
+  const rlimit few{.rlim_cur = static_cast<rlim_t>(open) + 3, .rlim_max = usual.rlim_max};
+  ASSERT_EQ(::prlimit(service_->pid(), RLIMIT_NOFILE, &few, nullptr), 0);
+  const auto before = ProcessorTime(service_->pid());
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<std::unique_ptr<HttpConnection>> idle;
+  for (int i = 0; i < 20; ++i) idle.push_back(std::make_unique<HttpConnection>(port_));
+  EXPECT_EQ(idle.front()->Read().status, 0) << "closed after its time";
+  const auto passed = std::chrono::steady_clock::now() - begin;
+  EXPECT_LT(ProcessorTime(service_->pid()) - before, passed / 10);
+  idle.clear();
+  ASSERT_EQ(::prlimit(service_->pid(), RLIMIT_NOFILE, &usual, nullptr), 0);
+  EXPECT_EQ(Insist("k-2", kOrder).status, 201) << "it accepts again";
+  EXPECT_EQ(service_->Stop(), 0) << service_->said();
 }
 
 TEST_P(ExampleOrderService, SaysWhichTablesAreMissing) {

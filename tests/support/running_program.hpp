@@ -24,6 +24,7 @@ class RunningProgram {
   /// Waits for the line with this text; the port right after it.
   int PortAfter(const std::string& text) const;
 
+  pid_t pid() const { return process_->pid(); }
   void Signal(int signal) const { process_->Signal(signal); }
   /// Waits for its end; its exit code.
   int Finish() const { return process_->Finish().code; }
