@@ -1,10 +1,14 @@
 // Protects `sealane demo` as people run it: its verdict is green when all is well and red when a guarantee is broken,
 // and however it ends, nothing of it is left.
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
+#include <limits>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -19,6 +23,7 @@
 #include "support/eventually.hpp"
 #include "support/running_demo.hpp"
 #include "support/running_relay.hpp"
+#include "support/sanitized.hpp"
 
 namespace sealane {
 namespace {
@@ -71,6 +76,26 @@ TEST_F(DemoTest, EndsWithAGreenVerdictOfIndependentCounting) {
   EXPECT_GE(verdict["deliveries"].get<int>(), 2 * verdict["committed"].get<int>());
   EXPECT_GT(verdict["first_applied_seconds"].get<double>(), 0);
   ExpectNothingLeft();
+}
+
+// By the demo's own clock, from the start of its process. The best of three: a machine that does other things too
+// makes a run slower and none faster.
+TEST_F(DemoTest, AppliesItsFirstEventWithinASecond) {
+  double best = std::numeric_limits<double>::max();
+  for (int run = 0; run < 3 && best >= 1; ++run) {
+    const auto begin = std::chrono::steady_clock::now();
+    const CommandResult result = place_.Run({"--seconds", "2", "--rate", "50", "-o", "json"});
+    const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - begin;
+    ASSERT_EQ(result.code, 0) << result.out << result.err;
+    const double first = json::parse(result.out)["first_applied_seconds"].get<double>();
+    EXPECT_GT(first, 0);
+    EXPECT_LT(first, whole.count());
+    best = std::min(best, first);
+  }
+  std::cout << fmt::format("the first event is applied after {:.3f} s\n", best);
+  if (!testing::kSanitized) {
+    EXPECT_LT(best, 1);
+  }
 }
 
 TEST_F(DemoTest, WritesPlainLinesIntoAPipeAndAPictureOnRequest) {

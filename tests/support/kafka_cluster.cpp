@@ -198,6 +198,17 @@ std::string FreshTopic(const std::string& url, int partitions, const std::map<st
   return name;
 }
 
+std::vector<std::string> TopicNames(const std::string& url) {
+  const Client client = Connect(RD_KAFKA_PRODUCER, url);
+  const rd_kafka_metadata_t* answer = nullptr;
+  const auto error = rd_kafka_metadata(client.get(), 1, nullptr, &answer, kAdminTimeoutMs);
+  if (error != RD_KAFKA_RESP_ERR_NO_ERROR) Fail(fmt::format("list of topics: {}", rd_kafka_err2str(error)));
+  const kafka::Metadata metadata(answer);
+  std::vector<std::string> names;
+  for (int i = 0; i < metadata->topic_cnt; ++i) names.emplace_back(metadata->topics[i].topic);
+  return names;
+}
+
 void AllowWrite(const std::string& url, const std::string& topic, bool allowed) {
   const Client client = Connect(RD_KAFKA_PRODUCER, url);
   const AclBinding filter(AclOf(rd_kafka_AclBindingFilter_new, topic));

@@ -42,6 +42,8 @@ std::string FreshTopic(const std::string& url, int partitions = 3,
                        const std::map<std::string, std::string>& config = {});
 /// A name that nobody used before.
 std::string FreshTopicName();
+/// Everything that is there, of other tests too.
+std::vector<std::string> TopicNames(const std::string& url);
 /// Lets the user `relay` write to the topic, or no longer.
 void AllowWrite(const std::string& url, const std::string& topic, bool allowed);
 /// Removes what is before this offset, as retention does.
