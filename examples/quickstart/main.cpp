@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: quickstart FILE   (made by: sealane migrate up --store sqlite:FILE)\n");
     return 2;
   }
+  sqlite3_busy_timeout(db, 5'000);  // a relay writes to the same file
   Run(db, "CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY)");
   const sealane::Outbox outbox({.producer = "shop"});
   PlaceOrder(db, outbox, "o-1", true);
