@@ -1,5 +1,5 @@
 // Protects the verdict of `sealane demo`: each equation, broken in made-up evidence, turns its finding red and no
-// other.
+// other. A payment has an event of its own, so a payment too many or too few breaks `atomic` as well.
 
 #include <set>
 
@@ -106,6 +106,12 @@ class VerdictTest : public ::testing::Test {
   void EraseEffect(std::vector<Effect>& effects, const std::string& id) {
     ASSERT_EQ(std::erase_if(effects, [&](const Effect& effect) { return effect.id == id; }), 1U);
   }
+  /// As if the event had never been appended: with its deliveries and what followed from it.
+  void ErasePaymentEvent(const std::string& id) {
+    ASSERT_EQ(std::erase_if(evidence_.committed, [&](const CommittedEvent& event) { return event.id == id; }), 1U);
+    EraseDeliveries(id, 2);
+    EraseEffect(evidence_.approvals, id);
+  }
 
   Evidence evidence_;
   bool noisy_ = false;
@@ -139,6 +145,26 @@ TEST_F(VerdictTest, IsRedWhenAnEventIsThereThatNobodyCommitted) {
   EXPECT_THAT(Red(), ElementsAre("atomic"));
 }
 
+TEST_F(VerdictTest, IsRedWhenAHandlersEventIsNotInTheOutbox) {
+  ErasePaymentEvent("payments o-1 2");
+  EXPECT_THAT(Red(), ElementsAre("atomic")) << "everything else agrees about the events that are there";
+  EXPECT_THAT(Judge(evidence_).findings[0].problems.at(0), HasSubstr("payments o-1 version 2"));
+}
+
+TEST_F(VerdictTest, IsRedWhenAHandlersEventIsInTheOutboxTwice) {
+  CommittedEvent again = *std::find_if(evidence_.committed.begin(), evidence_.committed.end(),
+                                       [](const CommittedEvent& event) { return event.id == "payments o-3 1"; });
+  again.id = "payments o-3 1 again";
+  evidence_.committed.push_back(again);
+  for (int i = 0; i < 2; ++i) {
+    evidence_.deliveries.push_back(
+        {again.topic, 0, ++offset_, again.appended_at + milliseconds{1}, again.id, again.hash});
+  }
+  evidence_.approvals.push_back({++place_, again.id, again.key, again.version});
+  EXPECT_THAT(Red(), ElementsAre("atomic")) << "everything else agrees about the events that are there";
+  EXPECT_THAT(Judge(evidence_).findings[0].problems.at(0), HasSubstr("payments o-3 version 1"));
+}
+
 TEST_F(VerdictTest, IsRedWhenAnEventIsLost) {
   EraseDeliveries("orders o-1 2", 2);
   EXPECT_THAT(Red(), ElementsAre("delivered"));
@@ -161,8 +187,13 @@ TEST_F(VerdictTest, IsRedWhenNothingWasRepeatedThatShouldBe) {
 }
 
 TEST_F(VerdictTest, IsRedWhenAnEffectHappenedTwice) {
-  evidence_.payments.push_back({++place_, "orders o-2 1", "o-2", 1});
+  evidence_.approvals.push_back({++place_, "payments o-2 1", "o-2", 1});
   EXPECT_THAT(Red(), ElementsAre("repeated", "applied"));
+}
+
+TEST_F(VerdictTest, IsRedWhenAPaymentHappenedTwice) {
+  evidence_.payments.push_back({++place_, "orders o-2 1", "o-2", 1});
+  EXPECT_THAT(Red(), ElementsAre("atomic", "repeated", "applied"));
 }
 
 TEST_F(VerdictTest, IsRedWhenOneEffectIsDoubledAndAnotherMissing) {
@@ -172,13 +203,18 @@ TEST_F(VerdictTest, IsRedWhenOneEffectIsDoubledAndAnotherMissing) {
 }
 
 TEST_F(VerdictTest, IsRedWhenAnEffectIsMissing) {
-  EraseEffect(evidence_.payments, "orders o-2 1");
+  EraseEffect(evidence_.approvals, "payments o-2 1");
   EXPECT_THAT(Red(), ElementsAre("applied"));
+}
+
+TEST_F(VerdictTest, IsRedWhenAPaymentIsMissing) {
+  EraseEffect(evidence_.payments, "orders o-2 1");
+  EXPECT_THAT(Red(), ElementsAre("atomic", "applied"));
 }
 
 TEST_F(VerdictTest, IsRedWhenWhatWasSetAsideHadItsEffect) {
   evidence_.payments.push_back({++place_, "orders o-poison 1", "o-poison", 1});
-  EXPECT_THAT(Red(), ElementsAre("repeated", "applied"));
+  EXPECT_THAT(Red(), ElementsAre("atomic", "repeated", "applied"));
 }
 
 TEST_F(VerdictTest, IsRedWhenMoreWasPaidThanOrdered) {
@@ -205,6 +241,7 @@ TEST_F(VerdictTest, IsRedWhenTheEarlyEventDidNotComeEarly) {
 
 TEST_F(VerdictTest, IsRedWhenAnythingElseIsSetAside) {
   EraseEffect(evidence_.payments, "orders o-3 1");
+  ErasePaymentEvent("payments o-3 1");
   Park("orders o-3 1", "FAILED");
   EXPECT_THAT(Red(), ElementsAre("parked"));
 }

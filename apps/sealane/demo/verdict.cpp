@@ -73,6 +73,25 @@ void CheckRows(const Evidence& evidence, Culprits& apart) {
   for (const auto& [order, count] : events) apart.Add(order);
 }
 
+/// A transaction of `payments` writes one row and appends one event about it. The two have different ids; what they
+/// share is the order and its version.
+void CheckPayments(const Evidence& evidence, Culprits& eventless, Culprits& rowless) {
+  std::map<std::pair<std::string, std::int64_t>, std::int64_t> rows_less_events;
+  for (const Effect& payment : evidence.payments) ++rows_less_events[{payment.key, payment.version}];
+  for (const CommittedEvent& event : evidence.committed) {
+    if (event.topic == kPayments) --rows_less_events[{event.key, event.version}];
+  }
+  for (const auto& [payment, difference] : rows_less_events) {
+    if (difference == 0) continue;
+    (difference > 0 ? eventless : rowless).Add(fmt::format("payments {} version {}", payment.first, payment.second));
+  }
+}
+
+std::size_t CountTopic(const Evidence& evidence, std::string_view topic) {
+  return static_cast<std::size_t>(std::count_if(evidence.committed.begin(), evidence.committed.end(),
+                                                [&](const CommittedEvent& event) { return event.topic == topic; }));
+}
+
 Finding JudgeAtomic(const Evidence& evidence, const Books& books) {
   Finding finding{.name = "atomic",
                   .broken = fmt::format("{} transactions rolled back after the append",
@@ -82,16 +101,20 @@ Finding JudgeAtomic(const Evidence& evidence, const Books& books) {
   Culprits undead("were rolled back and are somewhere");
   Culprits unknown("are in the outbox, and nobody noted them as committed");
   Culprits apart("orders and their events do not agree");
+  Culprits eventless("written with fewer events than rows");
+  Culprits rowless("written with more events than rows");
   CheckNotes(evidence, books, missing, undead, unknown);
   CheckRows(evidence, apart);
+  CheckPayments(evidence, eventless, rowless);
   std::int64_t changes = 0;
   for (const Balance& balance : evidence.balances) changes += balance.changes;
-  const auto orders = std::count_if(evidence.committed.begin(), evidence.committed.end(),
-                                    [](const CommittedEvent& event) { return event.topic == kOrders; });
-  finding.counted = fmt::format("{} changes of orders = {} order events, {} of a rollback",
-                                Number(static_cast<std::size_t>(changes)), Number(static_cast<std::size_t>(orders)),
-                                Number(undead.count()));
-  for (const Culprits* culprits : {&missing, &undead, &unknown, &apart}) culprits->ReportTo(finding);
+  finding.counted =
+      fmt::format("{} changes = {} order events, {} payments = {} events, {} of a rollback",
+                  Number(static_cast<std::size_t>(changes)), Number(CountTopic(evidence, kOrders)),
+                  Number(evidence.payments.size()), Number(CountTopic(evidence, kPayments)), Number(undead.count()));
+  for (const Culprits* culprits : {&missing, &undead, &unknown, &apart, &eventless, &rowless}) {
+    culprits->ReportTo(finding);
+  }
   return finding;
 }
 
