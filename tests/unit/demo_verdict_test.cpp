@@ -217,6 +217,20 @@ TEST_F(VerdictTest, IsRedWhenWhatWasSetAsideHadItsEffect) {
   EXPECT_THAT(Red(), ElementsAre("atomic", "repeated", "applied"));
 }
 
+TEST_F(VerdictTest, IsRedWhenTheEffectOfAFailedAttemptIsThere) {
+  evidence_.payments[2].decision = kFailedAttempt;
+  EXPECT_THAT(Red(), ElementsAre("applied")) << "it is the only effect of its event, and the sums agree";
+  EXPECT_THAT(Judge(evidence_).findings[3].problems.at(0), HasSubstr("orders o-2 version 1"));
+}
+
+TEST_F(VerdictTest, IsRedWhenAHandlerDidNotFailThatShould) {
+  evidence_.notes.failing_once = 2;
+  evidence_.mischief.handler_failures = 1;
+  EXPECT_THAT(Red(), ElementsAre("applied"));
+  evidence_.mischief.handler_failures = 2;
+  EXPECT_THAT(Red(), IsEmpty());
+}
+
 TEST_F(VerdictTest, IsRedWhenMoreWasPaidThanOrdered) {
   FindBalance("o-1")->paid += 100;
   EXPECT_THAT(Red(), ElementsAre("applied"));

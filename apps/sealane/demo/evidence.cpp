@@ -40,10 +40,10 @@ Status ReadCommitted(Database& database, const Place& place, Evidence& evidence)
 }
 
 Status ReadEffects(Database& database, const std::string& table, std::vector<Effect>& effects) {
-  SEALANE_ASSIGN_OR_RETURN(
-      const auto rows,
-      database.Query(fmt::format("SELECT place, event_id, order_id, version FROM {} ORDER BY place", table)));
-  for (const Row& row : rows) effects.push_back({Int(row[0]), row[1], row[2], Int(row[3])});
+  SEALANE_ASSIGN_OR_RETURN(const auto rows,
+                           database.Query(fmt::format(
+                               "SELECT place, event_id, order_id, version, decision FROM {} ORDER BY place", table)));
+  for (const Row& row : rows) effects.push_back({Int(row[0]), row[1], row[2], Int(row[3]), row[4]});
   return Ok();
 }
 

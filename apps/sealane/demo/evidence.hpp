@@ -33,7 +33,11 @@ struct Effect {
   std::string id;          ///< of the event
   std::string key;
   std::int64_t version = 0;
+  std::string decision = {};
 };
+
+/// What an attempt writes as its decision that fails afterwards. Nobody should ever read it.
+inline constexpr std::string_view kFailedAttempt = "failed attempt";
 
 /// A row of what consumers set aside.
 struct SetAside {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "demo/evidence.hpp"
 #include "demo/order_message.hpp"
 
 namespace sealane::demo {
@@ -86,13 +87,15 @@ void Offices::Start() {
 Decision Offices::TakePayment(const Envelope& event, HandlerTransaction& tx) {
   const OrderMessage message = ValueOrThrow(OrderMessageFrom(event.payload));
   if (message.cents < 0) return Decision::Reject("negative_amount", "an order cannot cost less than nothing");
-  std::vector<SqlValue> effect = EffectOf(event, message, "taken");
+  const bool fails = message.fails_once && FailsNow(event.id);
+  // An attempt that fails marks what it writes, so that its effect can be told from the one of the attempt after it.
+  const std::string decision(fails ? kFailedAttempt : "taken");
   if (side_ != nullptr) {
     side_->Write(insert_payment_,
                  {event.id.ToString(), message.order, std::to_string(event.aggregate.version.value_or(0)),
-                  std::to_string(message.cents), "taken"});
+                  std::to_string(message.cents), decision});
   } else {
-    ValueOrThrow(tx.Execute(insert_payment_, effect));
+    ValueOrThrow(tx.Execute(insert_payment_, EffectOf(event, message, decision)));
   }
   const std::vector<SqlValue> paid = {message.order, message.cents};
   ValueOrThrow(tx.Execute(add_paid_, paid));
@@ -104,9 +107,7 @@ Decision Offices::TakePayment(const Envelope& event, HandlerTransaction& tx) {
                     .aggregate = {.type = "payment", .id = message.order, .version = event.aggregate.version},
                     .causation_id = event.id.ToString()};
   ValueOrThrow(outbox_.Append(tx, taken));
-  if (message.fails_once && FailsNow(event.id)) {
-    return Decision::RetryLater("bank_timeout", "the bank did not answer in time", milliseconds{100});
-  }
+  if (fails) return Decision::RetryLater("bank_timeout", "the bank did not answer in time", milliseconds{100});
   return Decision::Done();
 }
 

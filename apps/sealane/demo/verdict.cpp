@@ -193,6 +193,14 @@ Finding JudgeApplied(const Evidence& evidence, const Books& books) {
   Culprits doubled("with more than one effect, or set aside with one");
   CountEffects(evidence.payments, kOrders, evidence, books, missing, doubled);
   CountEffects(evidence.approvals, kPayments, evidence, books, missing, doubled);
+  Culprits undone("with the effect of an attempt that failed");
+  for (const Effect& effect : evidence.payments) {
+    if (effect.decision == kFailedAttempt) undone.Add(books.NameOf(effect.id));
+  }
+  Culprits tame("against the plan, so that this run shows nothing about handlers that fail");
+  if (evidence.mischief.handler_failures != evidence.notes.failing_once) {
+    tame.Add(fmt::format("{} failed, {} should", evidence.mischief.handler_failures, evidence.notes.failing_once));
+  }
   std::unordered_set<std::string> troubled;
   for (const SetAside& parked : evidence.set_aside) {
     if (const CommittedEvent* const event = books.Find(parked.id)) troubled.insert(event->key);
@@ -208,7 +216,7 @@ Finding JudgeApplied(const Evidence& evidence, const Books& books) {
                                 Number(evidence.payments.size() + evidence.approvals.size()),
                                 Number(evidence.set_aside.size()), Number(evidence.committed.size()),
                                 Number(doubled.count()), Number(static_cast<std::size_t>(cents / 100)), cents % 100);
-  for (const Culprits* culprits : {&missing, &doubled, &unpaid}) culprits->ReportTo(finding);
+  for (const Culprits* culprits : {&missing, &doubled, &undone, &tame, &unpaid}) culprits->ReportTo(finding);
   return finding;
 }
 
