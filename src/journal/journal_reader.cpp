@@ -61,6 +61,11 @@ class JournalReader::Impl {
     SEALANE_ASSIGN_OR_RETURN(
         messages_, database_.Prepare("SELECT place, published_at, event_id, key, headers, value "
                                      "FROM journal_messages WHERE place >= ? AND place < ? ORDER BY place LIMIT ?"));
+    SEALANE_ASSIGN_OR_RETURN(
+        unread_, database_.Prepare("SELECT coalesce(sum(max(p.next_offset - max(coalesce(g.next_offset, 0), "
+                                   "p.first_offset), 0)), 0) FROM journal_partitions p "
+                                   "JOIN journal_topics t USING (topic_id) LEFT JOIN journal_group_offsets g "
+                                   "ON g.partition_id = p.partition_id AND g.group_name = ? WHERE t.name = ?"));
     SEALANE_ASSIGN_OR_RETURN(version_, database_.Prepare("PRAGMA data_version"));
     return Ok();
   }
@@ -113,6 +118,13 @@ class JournalReader::Impl {
       found.push_back(std::move(message));
     }
     return found;
+  }
+
+  Result<std::int64_t> Unread(std::string_view group, std::string_view topic) {
+    const ResetAtEnd end_of_reading(unread_);
+    unread_.Bind(group).Bind(topic);
+    SEALANE_RETURN_IF_ERROR(unread_.Step());
+    return unread_.Int(0);
   }
 
   Result<bool> AwaitChange(milliseconds wait, const std::stop_token& stop) {
@@ -168,6 +180,7 @@ class JournalReader::Impl {
   Query partitions_;
   Query partition_id_;
   Query messages_;
+  Query unread_;
   Query version_;
   std::int64_t seen_version_ = -1;
 };
@@ -194,6 +207,10 @@ Result<std::vector<JournalPartition>> JournalReader::Partitions(std::string_view
 Result<std::vector<JournalMessage>> JournalReader::Read(std::string_view topic, std::int32_t partition,
                                                         std::int64_t offset, const JournalReadLimits& limits) {
   return impl_->Read(topic, partition, offset, limits);
+}
+
+Result<std::int64_t> JournalReader::Unread(std::string_view group, std::string_view topic) {
+  return impl_->Unread(group, topic);
 }
 
 Result<bool> JournalReader::AwaitChange(milliseconds wait, std::stop_token stop) {

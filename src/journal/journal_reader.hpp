@@ -39,6 +39,8 @@ class JournalReader {
   /// retention has removed what was before it. Empty at the end, and when there is no such topic or partition.
   Result<std::vector<JournalMessage>> Read(std::string_view topic, std::int32_t partition, std::int64_t offset,
                                            const JournalReadLimits& limits = {});
+  /// Messages of the topic that the group has not acknowledged, those that retention has removed not counted.
+  Result<std::int64_t> Unread(std::string_view group, std::string_view topic);
   /// Waits until somebody has written to the journal since this reader last looked here; false when nobody did, or a
   /// stop is requested. Looks every millisecond after a change, and more and more seldom while nothing happens.
   Result<bool> AwaitChange(std::chrono::milliseconds wait, std::stop_token stop);

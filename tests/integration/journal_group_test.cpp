@@ -273,5 +273,23 @@ TEST_F(JournalGroup, RetentionDoesNotWaitForAForgottenGroup) {
   EXPECT_EQ(ValueOrThrow(SweepJournal(options(), hour, clock_)).messages, 1);
 }
 
+TEST_F(JournalGroup, ShowsWhatItHasNotAcknowledged) {
+  Publish("o-1", "second");
+  Publish("o-1", "of another topic", "refunds");
+  const auto reader = ValueOrThrow(JournalReader::Open(options(), clock_));
+  EXPECT_EQ(ValueOrThrow(reader->Unread("billing", "orders")), 2) << "a group that nobody joined";
+  const auto member = Join("a");
+  const auto claims = ValueOrThrow(member->Keep());
+  const auto mine = std::find_if(claims.begin(), claims.end(),
+                                 [](const JournalClaim& claim) { return claim.partition == Number("o-1"); });
+  ASSERT_NE(mine, claims.end());
+  EXPECT_EQ(ValueOrThrow(reader->Unread("billing", "orders")), 2);
+  ValueOrThrow(member->Acknowledge(*mine, 1));
+  EXPECT_EQ(ValueOrThrow(reader->Unread("billing", "orders")), 1);
+  ValueOrThrow(member->Acknowledge(*mine, 2));
+  EXPECT_EQ(ValueOrThrow(reader->Unread("billing", "orders")), 0);
+  EXPECT_EQ(ValueOrThrow(reader->Unread("shipping", "orders")), 2) << "groups do not know of each other";
+}
+
 }  // namespace
 }  // namespace sealane

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "journal/journal_reader.hpp"
 #include "support/child_process.hpp"
 #include "support/eventually.hpp"
 #include "support/running_demo.hpp"
@@ -76,6 +77,15 @@ TEST_F(DemoTest, EndsWithAGreenVerdictOfIndependentCounting) {
   EXPECT_GE(verdict["deliveries"].get<int>(), 2 * verdict["committed"].get<int>());
   EXPECT_GT(verdict["first_applied_seconds"].get<double>(), 0);
   ExpectNothingLeft();
+}
+
+TEST_F(DemoTest, JudgesWhenItsConsumersHaveReadEveryRepetition) {
+  const std::string folder = place_.temporary() + "/kept";
+  const CommandResult result = place_.Run({"--seconds", "2", "--dir", folder, "-o", "json"});
+  ASSERT_EQ(result.code, 0) << result.out << result.err;
+  const auto reader = ValueOrThrow(JournalReader::Open({.path = folder + "/broker/journal.db"}, SystemClock::Instance()));
+  EXPECT_EQ(ValueOrThrow(reader->Unread("payments", "orders")), 0);
+  EXPECT_EQ(ValueOrThrow(reader->Unread("approvals", "payments")), 0);
 }
 
 // By the demo's own clock, from the start of its process. The best of three: a machine that does other things too

@@ -186,6 +186,11 @@ TEST_F(VerdictTest, IsRedWhenNothingWasRepeatedThatShouldBe) {
   EXPECT_THAT(Red(), ElementsAre("repeated"));
 }
 
+TEST_F(VerdictTest, IsRedWhenConsumersHaveNotReadTheRepetitions) {
+  evidence_.unread = 1;
+  EXPECT_THAT(Red(), ElementsAre("repeated"));
+}
+
 TEST_F(VerdictTest, IsRedWhenAnEffectHappenedTwice) {
   evidence_.approvals.push_back({++place_, "payments o-2 1", "o-2", 1});
   EXPECT_THAT(Red(), ElementsAre("repeated", "applied"));

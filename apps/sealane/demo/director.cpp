@@ -1,5 +1,6 @@
 #include "demo/director.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <fstream>
@@ -9,7 +10,9 @@
 #include <unistd.h>
 
 #include "base/text.hpp"
+#include "broker_factory.hpp"
 #include "journal/journal_reader.hpp"
+#include "kafka/kafka_probe.hpp"
 #include "store_factory.hpp"
 
 namespace sealane::demo {
@@ -22,6 +25,7 @@ constexpr milliseconds kLookForFirst{5};
 constexpr milliseconds kStep{20};
 constexpr milliseconds kWarmUp{30'000};
 constexpr milliseconds kRelayPatience{5'000};
+constexpr milliseconds kProbe{5'000};
 // Nothing has moved for so long: it will not any more. A Kafka that comes back takes its time.
 constexpr milliseconds kStandstill{30'000};
 // With a mistake built in, that is what is waited for.
@@ -223,6 +227,39 @@ bool Director::Settled() const {
          watch_->twice() == counts_.committed;
 }
 
+Result<bool> Director::RoutesAreDone() {
+  SEALANE_ASSIGN_OR_RETURN(const std::int64_t left,
+                           database_->Number(fmt::format("SELECT count(*) FROM {} WHERE status <> 'PUBLISHED'",
+                                                         place_->dialect().Sealane("outbox_status"))));
+  return left == 0;
+}
+
+Result<std::int64_t> Director::Unread() const {
+  std::int64_t unread = 0;
+  const std::pair<std::string_view, std::string_view> readers[] = {{kPayments, kOrders}, {kApprovals, kPayments}};
+  if (!place_->has_kafka()) {
+    SEALANE_ASSIGN_OR_RETURN(const auto reader,
+                             JournalReader::Open({.path = place_->journal_folder() + "/journal.db"}, clock_));
+    for (const auto& [consumer, topic] : readers) {
+      SEALANE_ASSIGN_OR_RETURN(const std::int64_t here,
+                               reader->Unread(place_->Named(consumer), place_->Named(topic)));
+      unread += here;
+    }
+    return unread;
+  }
+  const cli::Settings& broker = *place_->config().FindBroker(cli::kDefaultName);
+  for (const auto& [consumer, topic] : readers) {
+    SEALANE_ASSIGN_OR_RETURN(const BrokerReport report, ProbeKafka(cli::KafkaOptionsOf(broker), kProbe, clock_,
+                                                                   {.groups = {place_->Named(consumer)}}));
+    if (report.problem) return *report.problem;
+    const GroupLag lag = report.groups.empty() ? GroupLag{} : report.groups.front();
+    // A partition of which nothing was acknowledged is not in the report.
+    const std::size_t partitions = watch_->Partitions(place_->Named(topic));
+    unread += lag.messages + static_cast<std::int64_t>(partitions - std::min(partitions, lag.partitions));
+  }
+  return unread;
+}
+
 Status Director::WaitUntilSettled(std::stop_token stop) {
   board_.SetPhase("the shop is closed, the rest is on its way");
   board_.Say("the shop is closed");
@@ -231,9 +268,16 @@ Status Director::WaitUntilSettled(std::stop_token stop) {
   BootTime moved = clock_.SinceBoot();
   while (true) {
     SEALANE_RETURN_IF_ERROR(Look());
-    if (Settled()) break;
+    const std::optional<std::int64_t> unread = unread_;
+    unread_.reset();
+    if (Settled()) {
+      // Only when everything else is done: both ask anew each time.
+      SEALANE_ASSIGN_OR_RETURN(const bool shipped, RoutesAreDone());
+      if (const auto asked = Unread(); shipped && asked) unread_ = *asked;
+    }
+    if (unread_ == 0) break;
     const BootTime now = clock_.SinceBoot();
-    if (!(counts_ == before)) moved = now;
+    if (!(counts_ == before) || unread_ != unread) moved = now;
     before = counts_;
     if (now - moved > patience) {
       board_.Say(fmt::format("nothing moves any more for {} s", patience.count() / 1000), Tone::kBroken);
@@ -252,6 +296,9 @@ Result<Evidence> Director::Gather() {
   evidence.mischief.handler_failures = offices_->failures();
   evidence.mischief.noisy_rate = plan_.noisy_rate;
   evidence.deliveries = watch_->All();
+  if (unread_ != 0) {
+    SEALANE_ASSIGN_OR_RETURN(evidence.unread, Unread());
+  }
   SEALANE_RETURN_IF_ERROR(ReadStore(*database_, *place_, evidence));
   return evidence;
 }

@@ -70,7 +70,12 @@ class Director {
   Status CheckParts();
   /// The same, and counts.
   Status Look();
+  /// What the store and the watch have to show for a settled run.
   bool Settled() const;
+  /// Whether the relay has marked everything, after which no further copy comes.
+  Result<bool> RoutesAreDone();
+  /// Messages that consumers have not acknowledged to the broker: these they may still be about to apply.
+  Result<std::int64_t> Unread() const;
   Status WaitUntilSettled(std::stop_token stop);
   Result<Evidence> Gather();
 
@@ -86,6 +91,7 @@ class Director {
   std::optional<BootTime> away_since_;
   bool relay_wanted_ = false;
   std::size_t next_step_ = 0;
+  std::optional<std::int64_t> unread_;  // at the last look, if everything else had settled
 
   // In the order in which they depend on each other; the last is stopped first.
   std::unique_ptr<Place> place_;

@@ -73,6 +73,7 @@ struct Evidence {
   std::vector<Effect> approvals;  ///< of `payments`
   std::vector<SetAside> set_aside;
   std::vector<Balance> balances;
+  std::int64_t unread = 0;  ///< messages that consumers have not acknowledged to the broker
 };
 
 /// Reads what is in the store. Topics and consumers come out under the names the shop has for them.

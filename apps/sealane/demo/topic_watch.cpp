@@ -1,5 +1,7 @@
 #include "demo/topic_watch.hpp"
 
+#include <set>
+
 #include "base/hex.hpp"
 #include "broker_factory.hpp"
 #include "connect/source_address.hpp"
@@ -85,6 +87,15 @@ std::int64_t TopicWatch::twice() const {
 std::vector<Delivered> TopicWatch::All() const {
   const std::lock_guard lock(mutex_);
   return all_;
+}
+
+std::size_t TopicWatch::Partitions(std::string_view topic) const {
+  std::set<std::int32_t> numbers;
+  const std::lock_guard lock(mutex_);
+  for (const Delivered& delivery : all_) {
+    if (delivery.topic == topic) numbers.insert(delivery.partition);
+  }
+  return numbers.size();
 }
 
 }  // namespace sealane::demo

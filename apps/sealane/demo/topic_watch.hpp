@@ -42,6 +42,8 @@ class TopicWatch {
   /// Events that came at least twice.
   std::int64_t twice() const;
   std::vector<Delivered> All() const;
+  /// In how many partitions of a topic it has seen messages.
+  std::size_t Partitions(std::string_view topic) const;
 
  private:
   TopicWatch(std::unique_ptr<Subscription> subscription, FirstFailure& failure);

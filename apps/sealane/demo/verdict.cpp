@@ -163,9 +163,11 @@ Finding JudgeRepeated(const Evidence& evidence, const Books& books) {
       evidence.committed.size() - std::min(evidence.set_aside.size(), evidence.committed.size());
   Culprits excess("effects more than events");
   if (effects > events) excess.Add(fmt::format("{} of {}", effects - events, effects));
+  Culprits unread("not read by every consumer, so that this run shows nothing about repetitions");
+  if (evidence.unread > 0) unread.Add(fmt::format("{} messages", Number(static_cast<std::size_t>(evidence.unread))));
   finding.counted = fmt::format("{} deliveries of {} events, {} repetitions without effect",
                                 Number(evidence.deliveries.size()), Number(books.distinct()), Number(repetitions));
-  for (const Culprits* culprits : {&single, &excess}) culprits->ReportTo(finding);
+  for (const Culprits* culprits : {&single, &excess, &unread}) culprits->ReportTo(finding);
   return finding;
 }
 
