@@ -38,7 +38,7 @@ struct CodeRow {
   ExitCode exit;
 };
 
-constexpr std::array<CodeRow, 34> kByCode = {{
+constexpr std::array<CodeRow, 35> kByCode = {{
     {"bad_usage", kUsage},
     {"not_found", kNotFound},
     {"unknown_consumer", kNotFound},
@@ -68,6 +68,7 @@ constexpr std::array<CodeRow, 34> kByCode = {{
     {"script_empty", kUsage},
     {"script_unterminated", kUsage},
     {"transaction_in_script", kUsage},
+    {"script_refused", kUsage},
     {"address_in_use", kFailed},
     {"cannot_listen", kFailed},
     {"folder_not_usable", kFailed},

@@ -165,6 +165,13 @@ struct InboxCounts {
   static constexpr std::int64_t kCountMax = 100'000;
 };
 
+/// Why the database cannot make a statement of a handler ready.
+struct StatementFault {
+  Error error;
+  std::optional<std::size_t> offset = {};  ///< where in the text, in bytes, as far as the database tells
+  bool is_syntax = false;                  ///< no SQL, whatever tables there are
+};
+
 /// Port: the inbox of one consumer in one store. One connection, not thread-safe: a worker owns one for life. Errors
 /// of kind kUnavailable mean: the connection is gone, open a new one.
 ///
@@ -179,6 +186,14 @@ class InboxStore {
   /// event wait for each other: the second sees what the first has committed, or is the first when that rolled back.
   /// kFenced (`partition_fenced`) when the progress is not what the request says: somebody else has the partition.
   virtual Result<std::unique_ptr<InboxBatch>> Open(const BatchRequest& request) = 0;
+
+  /// Has the database read a handler's statement as it would run with these values, and does not run it. Empty when
+  /// there is nothing to say against it, which is all that a store without SQL ever answers.
+  virtual Result<std::optional<StatementFault>> Examine(const std::string& sql, std::span<const SqlValue> values) {
+    static_cast<void>(sql);
+    static_cast<void>(values);
+    return std::optional<StatementFault>();
+  }
 
   // ---- what was set aside ----
 

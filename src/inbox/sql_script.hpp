@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "sealane/handler.hpp"
 #include "sealane/result.hpp"
 
+#include "inbox/inbox_store.hpp"
 #include "inbox/message_context.hpp"
 #include "inbox/sql_parameter.hpp"
 
@@ -34,6 +36,9 @@ class SqlScript {
     std::string text;                      ///< without the semicolon, with parameters by number
     std::vector<SqlParameter> parameters;  ///< what stands for number 1, 2, ...
     std::size_t line = 1;                  ///< of its first word in the script, for messages
+    /// Where the text comes from: from an offset in it on it stands in the script from the other offset on. The first
+    /// is its first word.
+    std::vector<std::pair<std::size_t, std::size_t>> origins = {};
   };
 
   /// Splits at semicolons and numbers the parameters; everything else stays as it is, and nothing inside strings,
@@ -46,10 +51,14 @@ class SqlScript {
   static Result<SqlScript> Parse(std::string_view text, Placeholder style);
 
   const std::vector<Statement>& statements() const { return statements_; }
+  /// `line 3, column 12` of the script, for an offset in a statement's text; without one, of its first word.
+  std::string PlaceOf(const Statement& statement, std::optional<std::size_t> offset) const;
 
  private:
-  explicit SqlScript(std::vector<Statement> statements) : statements_(std::move(statements)) {}
+  SqlScript(std::string_view source, std::vector<Statement> statements)
+      : source_(source), statements_(std::move(statements)) {}
 
+  std::string source_;
   std::vector<Statement> statements_;
 };
 
@@ -63,6 +72,15 @@ std::vector<SqlValue> Bind(const SqlScript::Statement& statement, const Envelope
 /// statement that is no SQL) is tried again later. All other errors are thrown as SealaneException.
 Decision RunScript(const SqlScript& script, const Envelope& event, const MessageContext& context,
                    HandlerTransaction& transaction);
+
+/// Has the database read every statement before an event comes, and runs none. kRejected (`script_refused`) with line
+/// and column for the first one that it cannot make ready. Behind a statement that may change what there is to be
+/// named (all but INSERT, UPDATE, DELETE and the like) a name that is missing now may be there then: only what is no
+/// SQL at all is refused there. Other errors are those of the store.
+Status CheckScript(const SqlScript& script, InboxStore& store);
+
+/// The first word of a statement, behind its comments.
+std::string_view FirstWordOf(std::string_view statement);
 
 /// Whether a statement begins, ends or divides a transaction, as its first word tells.
 bool EndsTransaction(std::string_view statement);

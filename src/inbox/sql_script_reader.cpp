@@ -41,12 +41,13 @@ bool IsTransactionWord(std::string_view word) {
   return std::find(kTransactionWords.begin(), kTransactionWords.end(), Lower(word)) != kTransactionWords.end();
 }
 
+}  // namespace
+
 std::size_t LineAt(std::string_view text, std::size_t offset) {
   return 1 +
          static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(offset), '\n'));
 }
 
-// In characters, as editors count.
 std::size_t ColumnAt(std::string_view text, std::size_t offset) {
   const std::size_t newline = text.substr(0, offset).rfind('\n');
   const std::size_t begin = newline == std::string_view::npos ? 0 : newline + 1;
@@ -55,8 +56,6 @@ std::size_t ColumnAt(std::string_view text, std::size_t offset) {
            return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U;
          }));
 }
-
-}  // namespace
 
 Error SqlScriptReader::Refused(std::string code, std::size_t offset, std::string_view what) const {
   return Error(ErrorKind::kRejected, std::move(code),
@@ -105,6 +104,7 @@ Status SqlScriptReader::ReadPiece() {
 Status SqlScriptReader::BeginStatement() {
   begun_ = true;
   current_.line = LineAt(text_, at_);
+  current_.origins.emplace_back(current_.text.size(), at_);
   std::size_t size = 0;
   while (IsWordPart(Ahead(size))) ++size;
   const std::string_view word = text_.substr(at_, size);
@@ -188,8 +188,10 @@ Status SqlScriptReader::ReadColon() {
   if (style_ == Placeholder::kDollar && !current_.text.empty() && IsWordPart(current_.text.back())) {
     current_.text += ' ';
   }
+  current_.origins.emplace_back(current_.text.size(), at_);
   current_.text += fmt::format("{}{}", style_ == Placeholder::kDollar ? '$' : '?', current_.parameters.size());
   at_ += size;
+  current_.origins.emplace_back(current_.text.size(), at_);
   return Ok();
 }
 
@@ -283,7 +285,7 @@ void SqlScriptReader::Copy(std::size_t count) {
   at_ += count;
 }
 
-bool EndsTransaction(std::string_view statement) {
+std::string_view FirstWordOf(std::string_view statement) {
   std::size_t at = 0;
   int depth = 0;  // of comments, which may stand in each other
   while (at < statement.size()) {
@@ -304,7 +306,11 @@ bool EndsTransaction(std::string_view statement) {
   }
   std::size_t end = at;
   while (end < statement.size() && IsWordPart(statement[end])) ++end;
-  return IsTransactionWord(statement.substr(at, end - at));
+  return statement.substr(at, end - at);
+}
+
+bool EndsTransaction(std::string_view statement) {
+  return IsTransactionWord(FirstWordOf(statement));
 }
 
 }  // namespace sealane

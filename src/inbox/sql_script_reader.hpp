@@ -11,6 +11,10 @@
 
 namespace sealane {
 
+/// Line and column of an offset, counted from 1, columns in characters as editors count.
+std::size_t LineAt(std::string_view text, std::size_t offset);
+std::size_t ColumnAt(std::string_view text, std::size_t offset);
+
 /// Reads a script from front to back, piece by piece, as the database's own lexer cuts it. Used once.
 class SqlScriptReader {
  public:

@@ -1,5 +1,6 @@
 #include "postgres/inbox_statements.hpp"
 
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -25,10 +26,23 @@ constexpr std::string_view kNoSuchStatement = "26000";
 constexpr std::string_view kStatementExists = "42P05";
 /// Among others: "cached plan must not change result type", after somebody changed a table.
 constexpr std::string_view kNotSupported = "0A000";
+/// The class of what is wrong with a statement: its syntax, the tables and columns it names, its types.
+constexpr std::string_view kSyntaxOrName = "42";
+constexpr std::string_view kSyntaxError = "42601";
+constexpr std::string_view kNoRight = "42501";
 
 std::string_view StateOf(const PGresult* result) {
   const char* const state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
   return state == nullptr ? "" : state;
+}
+
+/// Of the character with this number, counted from 1, in UTF-8.
+std::size_t OffsetOfCharacter(std::string_view text, std::uint64_t number) {
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const bool begins = (static_cast<unsigned char>(text[at]) & 0xc0U) != 0x80U;
+    if (begins && --number == 0) return at;
+  }
+  return text.size();
 }
 
 Error MustRepeat(std::string_view why) {
@@ -70,6 +84,22 @@ Status StatementValues::Assign(std::span<const SqlValue> values) {
     }
   }
   return Ok();
+}
+
+Result<std::optional<StatementFault>> ExamineStatement(PGconn* connection, const std::string& sql,
+                                                       std::span<const SqlValue> values) {
+  StatementValues given;
+  SEALANE_RETURN_IF_ERROR(given.Assign(values));
+  const PgResult result(PQprepare(connection, "", sql.c_str(), given.count(), given.types()));
+  const Status prepared = CheckResult(connection, result.get());
+  if (prepared) return std::optional<StatementFault>();
+  const std::string_view state = StateOf(result.get());
+  if (!state.starts_with(kSyntaxOrName) || state == kNoRight) return prepared.error();
+  StatementFault fault{.error = prepared.error(), .is_syntax = state == kSyntaxError};
+  if (const char* const position = PQresultErrorField(result.get(), PG_DIAG_STATEMENT_POSITION)) {
+    fault.offset = OffsetOfCharacter(sql, std::strtoull(position, nullptr, 10));
+  }
+  return std::optional(std::move(fault));
 }
 
 Result<PgResult> InboxStatements::Run(PGconn* connection, const std::string& sql, std::span<const SqlValue> values) {

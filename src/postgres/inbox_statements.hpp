@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -9,6 +10,7 @@
 
 #include "sealane/handler.hpp"
 
+#include "inbox/inbox_store.hpp"
 #include "postgres/connection.hpp"
 
 namespace sealane::postgres {
@@ -35,6 +37,11 @@ class StatementValues {
   std::vector<int> formats_;
   std::string letters_;
 };
+
+/// What the server has against a statement, without running it. Only the nameless prepared statement of the session
+/// is touched.
+Result<std::optional<StatementFault>> ExamineStatement(PGconn* connection, const std::string& sql,
+                                                       std::span<const SqlValue> values);
 
 /// Runs handlers' statements on one connection. One that comes for the third time is prepared, which spares the
 /// server to parse and plan it for every event. Texts that come once, because values are written into them, are not.

@@ -36,6 +36,11 @@ class PostgresInbox final : public InboxStore {
     return OpenInboxBatch(session_, request);
   }
 
+  Result<std::optional<StatementFault>> Examine(const std::string& sql, std::span<const SqlValue> values) override {
+    SEALANE_RETURN_IF_ERROR(session_.RequireIdle());
+    return ExamineStatement(session_.get(), sql, values);
+  }
+
   Result<std::vector<std::string>> DueUnits(bool by_version, std::size_t limit) override {
     return InboxParked(session_).DueUnits(by_version, limit);
   }

@@ -23,6 +23,7 @@ class SqliteInboxStore final : public InboxStore {
   explicit SqliteInboxStore(std::shared_ptr<InboxSession> session) : session_(std::move(session)), rows_(*session_) {}
 
   Result<std::unique_ptr<InboxBatch>> Open(const BatchRequest& request) override;
+  Result<std::optional<StatementFault>> Examine(const std::string& sql, std::span<const SqlValue> values) override;
   Result<std::vector<std::string>> DueUnits(bool by_version, std::size_t limit) override;
   Result<std::optional<RetryBatch>> OpenRetry(const std::string& unit, bool by_version,
                                               std::chrono::milliseconds patience) override;
@@ -53,6 +54,26 @@ class SqliteInboxStore final : public InboxStore {
   InboxRows rows_;
   std::optional<Attempt> owed_;  // was counted and could not be made
 };
+
+Result<std::optional<StatementFault>> SqliteInboxStore::Examine(const std::string& sql, std::span<const SqlValue>) {
+  sqlite3* const connection = session_->connection.get();
+  const auto prepared = Statement::Prepare(connection, sql);
+  if (prepared) return std::optional<StatementFault>();
+  // Everything else, for example that the file is locked, is not about the statement.
+  if (sqlite3_errcode(connection) != SQLITE_ERROR) return prepared.error();
+  StatementFault fault{.error = prepared.error()};
+#if SQLITE_VERSION_NUMBER >= 3038000
+  if (const int offset = sqlite3_error_offset(connection); offset >= 0) {
+    fault.offset = static_cast<std::size_t>(offset);
+  }
+#endif
+  // SQLite has one code for all of them.
+  const std::string_view words = sqlite3_errmsg(connection);
+  for (const std::string_view sign : {"syntax error", "unrecognized token", "incomplete input"}) {
+    fault.is_syntax = fault.is_syntax || words.find(sign) != std::string_view::npos;
+  }
+  return std::optional(std::move(fault));
+}
 
 Status SqliteInboxStore::RequireIdle() const {
   if (!session_->connection.in_transaction()) return Ok();

@@ -206,10 +206,30 @@ TEST_P(ConsumerLive, AWrongScriptIsNamedBeforeAnythingIsRead) {
   ExpectError(place_->CatchUp(consumer_), ExitCode::kUsage, ":kee");
   place_->WriteScript("INSERT INTO effects (key) VALUES (:key); COMMIT;\n");
   ExpectError(place_->CatchUp(consumer_), ExitCode::kUsage, "commit");
+  place_->WriteScript("INSERT INTO effects (key) VALUES (:key);\n  INSRT INTO effects (key) VALUES (:key);\n");
+  ExpectError(place_->CatchUp(consumer_), ExitCode::kUsage, "script line 2, column 3");
+  place_->WriteScript("INSERT INTO effects (key) VALUES (:aggregate_type, :key);\n");
+  ExpectError(place_->CatchUp(consumer_), ExitCode::kUsage, "script line 1, column ");
+  place_->WriteScript("INSERT INTO effects (key) VALUES (:key);\nINSERT INTO nowhere VALUES (:key);\n");
+  ExpectError(place_->CatchUp(consumer_), ExitCode::kUsage, "script line 2, column ");
+  EXPECT_THAT(place_->CatchUp(consumer_).err, HasSubstr("nowhere"));
   std::vector<std::string> arguments = place_->Arguments(consumer_, {"-o", "json"});
   std::replace(arguments.begin(), arguments.end(), place_->folder() + "/effect.sql", std::string("missing.sql"));
   ExpectError(RunSealane(arguments, {}, {}, place_->folder()), ExitCode::kUsage, "missing.sql");
   EXPECT_EQ(place_->Number("SELECT count(*) FROM effects"), 0);
+}
+
+TEST_P(ConsumerLive, AScriptMayNameWhatItMakesItself) {
+  place_->Publish(ChangesOf(1, 2));
+  place_->WriteScript(
+      "DROP TABLE IF EXISTS scratch;\nCREATE TABLE scratch (key TEXT);\nINSERT INTO scratch (key) VALUES (:key);\n"
+      "INSERT INTO effects (key, consumer) SELECT key, :consumer FROM scratch;\n");
+  const CommandResult result = place_->CatchUp(consumer_);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(place_->CountEffects(consumer_), 2) << result.out;
+  place_->WriteScript(
+      "DROP TABLE IF EXISTS scratch;\nCREATE TABLE scratch (key TEXT);\nINSRT INTO scratch VALUES (1);\n");
+  ExpectError(place_->CatchUp(consumer_), ExitCode::kUsage, "script line 3, column 1");
 }
 
 TEST_P(ConsumerLive, ATopicThatIsMissingIsToldAndWaitedFor) {

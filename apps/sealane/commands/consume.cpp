@@ -98,7 +98,7 @@ class ConsumeCommand final : public Command {
     SEALANE_ASSIGN_OR_RETURN(const VersionRange versions, Versions());
     // A wrong URL, a missing schema or a wrong password is better told now than waited for.
     SEALANE_RETURN_IF_ERROR(CheckSource(setup));
-    SEALANE_RETURN_IF_ERROR(CheckStore(setup));
+    SEALANE_RETURN_IF_ERROR(CheckStore(setup, script));
     SEALANE_ASSIGN_OR_RETURN(const SignalWaiter signals, SignalWaiter::Make());
     const auto consumer =
         MakeConsumer(setup, MakeEffect(script, versions, setup), context.clock(), SystemRandom::Instance());
@@ -171,9 +171,14 @@ class ConsumeCommand final : public Command {
     return VersionRange{static_cast<std::int32_t>(low), static_cast<std::int32_t>(high)};
   }
 
-  Status CheckStore(const ConsumerSetup& setup) const {
-    SEALANE_RETURN_IF_ERROR(OpenStoreInbox(setup.store, setup.options.consumer, setup.options.mode));
-    return Ok();
+  Status CheckStore(const ConsumerSetup& setup, const SqlScript& script) const {
+    SEALANE_ASSIGN_OR_RETURN(const auto store,
+                             OpenStoreInbox(setup.store, setup.options.consumer, setup.options.mode));
+    auto checked = CheckScript(script, *store);
+    if (!checked && checked.error().code() == "script_refused") {
+      return std::move(checked).error().WithContext("in " + *sql_);
+    }
+    return checked;
   }
 
   Handling MakeEffect(const SqlScript& script, VersionRange versions, const ConsumerSetup& setup) const {

@@ -86,10 +86,14 @@ std::vector<Finding> JudgeInbox(const std::string& subject, const std::vector<In
       findings.push_back({kNotice, "inbox_gaps", subject,
                           fmt::format("consumer {} waits for versions that have not come", consumer.consumer),
                           evidence, fmt::format("sealane inbox gaps --consumer {}", consumer.consumer)});
-    } else if (waiting.parked > 0 && since > kLongWait) {
+    } else if (waiting.parked > 0) {
       findings.push_back({kNotice, "inbox_parked", subject,
-                          fmt::format("consumer {} has not applied events for long", consumer.consumer), evidence,
-                          next});
+                          since > kLongWait
+                              ? fmt::format("consumer {} has not applied events for long", consumer.consumer)
+                              : fmt::format("consumer {} has set events aside, which will be tried again; the reason "
+                                            "may need a person",
+                                            consumer.consumer),
+                          evidence, next});
     } else {
       findings.push_back({kGood,
                           "inbox",
