@@ -2,6 +2,7 @@
 // is not fine says what to do.
 
 #include <algorithm>
+#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,6 +19,7 @@ using nlohmann::json;
 using sealane::testing::CommandResult;
 using sealane::testing::CommandRunner;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Level = Finding::Level;
 
 postgres::DoctorFacts Healthy() {
@@ -148,6 +150,33 @@ TEST(DoctorCommand, ExaminesASqliteFileAndAJournal) {
   const CommandResult away = runner.Run({"doctor", "--store", "postgres://nobody@127.0.0.1:1/x", "-o", "json"});
   EXPECT_EQ(away.code, 3);
   EXPECT_THAT(away.out, HasSubstr("store_unreachable"));
+}
+
+TEST(DoctorCommand, NamesARouteThatNoConfigurationRuns) {
+  const sealane::testing::SqliteFile file;
+  const std::string config = file.folder() + "/sealane.toml";
+  std::ofstream(config) << "[store]\nurl = \"sqlite:" << file.path() << "\"\n[broker]\nurl = \"journal:"
+                        << file.folder() << "/journal.db\"\n";
+  const CommandRunner runner;
+  ASSERT_EQ(runner.Run({"migrate", "up", "--config", config}).code, 0);
+  ASSERT_EQ(runner.Run({"emit", "--topic", "orders", "--key", "o-1", "--type", "OrderPlaced", "--payload", "{}",
+                        "--config", config})
+                .code,
+            0);
+  EXPECT_THAT(runner.Run({"doctor", "--config", config}).out, Not(HasSubstr("in no configuration")));
+
+  std::ofstream(config, std::ios::app) << "[route.audit]\n";
+  const CommandResult relay = runner.Run({"relay", "--until", "drained", "--config", config});
+  EXPECT_EQ(relay.code, 0) << relay.err;
+  EXPECT_THAT(relay.err, HasSubstr("route main of the store is in no configuration, 1 event waits"));
+  const CommandResult doctor = runner.Run({"doctor", "--config", config});
+  EXPECT_EQ(doctor.code, 0) << doctor.out;
+  EXPECT_THAT(doctor.out, HasSubstr("notice  store default: route main of the store is in no configuration"));
+  EXPECT_THAT(doctor.out, HasSubstr("next: sealane messages list --route main --status PENDING"));
+
+  std::ofstream(config, std::ios::app) << "[route.main]\n";
+  EXPECT_THAT(runner.Run({"relay", "--until", "drained", "--config", config}).err, Not(HasSubstr("no configuration")));
+  EXPECT_THAT(runner.Run({"doctor", "--config", config}).out, Not(HasSubstr("in no configuration")));
 }
 
 }  // namespace

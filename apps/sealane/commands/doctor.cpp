@@ -10,6 +10,7 @@
 #include "daemon/route_setup.hpp"
 #include "doctor/backlog.hpp"
 #include "doctor/examination.hpp"
+#include "doctor/stranded.hpp"
 #include "doctor/topics.hpp"
 
 namespace sealane::cli {
@@ -67,6 +68,11 @@ class DoctorCommand final : public Command {
         consumers.insert(consumers.end(), here.begin(), here.end());
       }
       add(std::move(found));
+      if (readable.contains(name)) {
+        const auto routes = RoutesOn(*config, name, context.options().store.has_value());
+        const auto stranded = FindStranded(*config->FindStore(name), routes);
+        add(JudgeStranded(fmt::format("store {}", name), stranded, config->file()));
+      }
     }
     for (const std::string& name : UsedBrokers(*config)) {
       const Settings& broker = *config->FindBroker(name);

@@ -1,6 +1,7 @@
 #include "commands/relay.hpp"
 
 #include <ostream>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,6 +12,7 @@
 #include "connect/broker_url.hpp"
 #include "daemon/daemon.hpp"
 #include "daemon/journal_keepers.hpp"
+#include "doctor/stranded.hpp"
 #include "outbox/bell.hpp"
 #include "serve/probe_server.hpp"
 
@@ -119,6 +121,7 @@ class RelayCommand final : public Command {
     RelayHost host(MakerFor(context), [&signals] { signals.Poke(); });
     // With several routes one that is badly configured must not keep the others from running; it shows its problem.
     if (setups.size() == 1 || until_) SEALANE_RETURN_IF_ERROR(host.Check(setups));
+    WarnOfStranded(context, *config, setups);
     SEALANE_ASSIGN_OR_RETURN(const auto server, StartProbes(context, *config, host));
     const BootTime begin = context.clock().SinceBoot();
     host.Start(setups, until_.has_value());
@@ -163,6 +166,20 @@ class RelayCommand final : public Command {
     if (context.options().store) selection.store = config.store_name();
     if (broker_) selection.broker = std::string(kDefaultName);
     return selection;
+  }
+
+  // A route that was left out by mistake looks like one that has nothing to do.
+  static void WarnOfStranded(CommandContext& context, const Config& config, const std::vector<RouteSetup>& setups) {
+    std::set<std::string> asked;
+    for (const RouteSetup& setup : setups) {
+      const std::string& store = setup.options.store;
+      if (!asked.insert(store).second) continue;
+      const auto routes = RoutesOn(config, store, context.options().store.has_value());
+      for (const StrandedRoute& route : FindStranded(setup.store, routes)) {
+        context.Warn(fmt::format("{}; add [route.{}] to the configuration if a relay should ship them",
+                                 Describe(route), route.route));
+      }
+    }
   }
 
   MakeRouteWork MakerFor(CommandContext& context) const {
