@@ -99,12 +99,24 @@ void CommandContext::Warn(std::string_view message) {
   err() << RenderWarning(message, format_, color_err_);
 }
 
+std::string CommandContext::Pasteable(std::string_view command) const {
+  std::string line(command);
+  if (options_.store) line += " --store " + EscapeForTerminal(RedactUrl(*options_.store));
+  if (options_.schema) line += " --schema " + EscapeForTerminal(*options_.schema);
+  if (options_.config) line += " --config " + EscapeForTerminal(*options_.config);
+  return line;
+}
+
+Error CommandContext::WithPasteableHint(Error error) const {
+  // Hints of the library do not know how this program was called.
+  constexpr std::string_view kCommand = ": sealane migrate up";
+  if (!error.hint().ends_with(kCommand)) return error;
+  std::string hint = Pasteable(error.hint());
+  return std::move(error).WithHint(std::move(hint));
+}
+
 void CommandContext::SuggestNext(std::string_view command) {
-  if (!is_table()) return;
-  err() << "next: " << command;
-  if (options_.store) err() << " --store " << EscapeForTerminal(RedactUrl(*options_.store));
-  if (options_.schema) err() << " --schema " << EscapeForTerminal(*options_.schema);
-  err() << '\n';
+  if (is_table()) err() << "next: " << Pasteable(command) << '\n';
 }
 
 void CommandContext::OnInterrupt(std::string_view state) const {

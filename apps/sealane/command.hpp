@@ -92,8 +92,12 @@ class CommandContext {
   Result<std::unique_ptr<TaskDesk>> OpenStoreTaskDesk();
 
   void Warn(std::string_view message);
-  /// Says what to do next, on standard error and only to people. The store is added when a flag named it, so that the
-  /// line can be pasted.
+  /// A command of this program with the flags of this run that say where it works (--store, --schema, --config), so
+  /// that it can be pasted.
+  std::string Pasteable(std::string_view command) const;
+  /// The error with such a command at the end of its hint, if it has one.
+  Error WithPasteableHint(Error error) const;
+  /// Says what to do next, on standard error and only to people, pasteable.
   void SuggestNext(std::string_view command);
   /// What Ctrl-C leaves behind from here on, for example "nothing was written".
   void OnInterrupt(std::string_view state) const;

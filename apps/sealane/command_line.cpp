@@ -97,7 +97,9 @@ Result<ExitCode> Run(std::span<const std::string> arguments, Streams& streams, c
   if (parsed.command == nullptr) return NoCommand(parsed);
   CommandContext context(streams, environment, common, format, colors.out, colors.err);
   context.OnInterrupt("nothing was changed");
-  return parsed.command->Run(context);
+  auto result = parsed.command->Run(context);
+  if (!result) return context.WithPasteableHint(std::move(result).error());
+  return result;
 }
 
 }  // namespace

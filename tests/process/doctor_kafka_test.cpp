@@ -120,7 +120,7 @@ TEST_F(Doctor, NamesEventsThatAConsumerGaveUp) {
   const CommandResult ill = Examine(Journal());
   const json dead = FindingIn(ill, "inbox_dead");
   ASSERT_FALSE(dead.is_null()) << ill.out << ill.err;
-  EXPECT_EQ(dead["next"], "sealane inbox parked --consumer billing");
+  EXPECT_EQ(dead["next"], "sealane inbox parked --consumer billing --store sqlite:" + file_.path());
   EXPECT_EQ(ill.code, 3);
 }
 

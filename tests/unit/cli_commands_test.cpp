@@ -2,6 +2,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -70,6 +72,31 @@ TEST_F(CommandsTest, EmitPrintsTheIdAndTheNextStep) {
   EXPECT_EQ(result.out.size(), 37U);
   EXPECT_THAT(result.err,
               HasSubstr("next: sealane messages get " + result.out.substr(0, 36) + " --store " + file_.path()));
+}
+
+TEST_F(CommandsTest, WhatIsSuggestedCanBePasted) {
+  runner_.variables.clear();
+  const std::string config = Write("shop.toml", "[store]\nurl = \"sqlite:" + file_.path() + "\"\n");
+  // The words behind the last of these marks, up to the end of its line.
+  const auto suggested = [](const std::string& text, const std::string& mark) {
+    const std::size_t at = text.rfind(mark);
+    EXPECT_NE(at, std::string::npos) << text;
+    std::istringstream line(text.substr(at + mark.size(), text.find('\n', at) - at - mark.size()));
+    return Words(std::istream_iterator<std::string>(line), {});
+  };
+  Words emit = Emit({"--payload", "{}", "--config", config});
+  const CommandResult missing = runner_.Run(emit);
+  ASSERT_EQ(missing.code, 18) << missing.err;
+  ASSERT_EQ(runner_.Run(suggested(missing.err, "with: sealane ")).code, 0) << missing.err;
+  const CommandResult emitted = runner_.Run(emit);
+  ASSERT_EQ(emitted.code, 0) << emitted.err;
+  EXPECT_EQ(runner_.Run(suggested(emitted.err, "next: sealane ")).code, 0) << emitted.err;
+
+  const std::string other = file_.folder() + "/other.db";
+  const CommandResult examined = runner_.Run({"doctor", "--store", other});
+  EXPECT_EQ(examined.code, 3);
+  EXPECT_EQ(runner_.Run(suggested(examined.out, "next: sealane ")).code, 0) << examined.out;
+  EXPECT_TRUE(std::filesystem::exists(other));
 }
 
 TEST_F(CommandsTest, EmitTakesEveryField) {

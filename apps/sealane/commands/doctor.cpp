@@ -39,6 +39,11 @@ std::string FindingText(const Finding& finding) {
   return text;
 }
 
+bool IsCommand(const Finding& finding) {
+  // Hints of errors name it at their end.
+  return finding.next.starts_with("sealane ") || finding.next.ends_with(": sealane migrate up");
+}
+
 class DoctorCommand final : public Command {
  public:
   std::string_view path() const override { return "doctor"; }
@@ -67,6 +72,11 @@ class DoctorCommand final : public Command {
         const std::vector<std::string> here = ConsumersOf(*config->FindStore(name));
         consumers.insert(consumers.end(), here.begin(), here.end());
       }
+      // A store that is not the one that commands take by themselves.
+      const bool other = !context.options().store && name != config->store_name();
+      for (Finding& finding : found) {
+        if (other && IsCommand(finding)) finding.next += " --store " + name;
+      }
       add(std::move(found));
       if (readable.contains(name)) {
         const auto routes = RoutesOn(*config, name, context.options().store.has_value());
@@ -81,6 +91,9 @@ class DoctorCommand final : public Command {
                                   .consumers = consumers,
                                   .payload_max = config->Size(Key::kOutboxPayloadMax)};
       add(ExamineBroker(name, broker, demands, config->Duration(Key::kStoreConnectTimeout), context.clock()));
+    }
+    for (Finding& finding : findings) {
+      if (IsCommand(finding)) finding.next = context.Pasteable(finding.next);
     }
     Print(context, findings);
     const bool wrong = std::any_of(findings.begin(), findings.end(),
