@@ -1,6 +1,11 @@
 #include "doctor/examination.hpp"
 
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "base/text.hpp"
 #include "broker_factory.hpp"
@@ -10,6 +15,7 @@
 #include "doctor/disk.hpp"
 #include "doctor/judgement.hpp"
 #include "doctor/topics.hpp"
+#include "journal/journal_reader.hpp"
 #include "sqlite/sqlite_store.hpp"
 #include "store_factory.hpp"
 
@@ -33,6 +39,39 @@ std::vector<Finding> ExamineDisk(const std::string& subject, const std::string& 
   return facts ? JudgeDisk(subject, *facts) : std::vector{FindingFromError(subject, facts.error())};
 }
 
+/// A relay writes its leases into the file. Beginning a transaction tells whether it may, and leaves no trace.
+Status TryWriting(const Settings& store) {
+  SEALANE_ASSIGN_OR_RETURN(const auto outbox, OpenOutboxStore(store));
+  SEALANE_ASSIGN_OR_RETURN(const auto transaction, outbox->Begin());
+  return transaction->Rollback();
+}
+
+/// Whether a relay could open the journal. One that nobody has published to is made by the first relay, and not here.
+Finding ExamineJournal(const std::string& subject, const Settings& broker, const BrokerTarget& target, Clock& clock) {
+  const std::string url = RedactUrl(broker.Text(Key::kBrokerUrl));
+  std::error_code ignored;
+  const std::filesystem::path path = std::filesystem::absolute(target.location, ignored);
+  const bool there = std::filesystem::exists(path, ignored);
+  const std::string wanted = there ? path.string() : path.parent_path().string();
+  if (::access(wanted.c_str(), W_OK) != 0) {
+    return FindingFromError(
+        subject, Error(ErrorKind::kMisconfigured, "journal_not_writable",
+                       fmt::format("{} cannot be written: {}", EscapeForTerminal(wanted), std::strerror(errno)))
+                     .WithHint("does the folder exist, and may this user write there?"));
+  }
+  if (!there) {
+    return {kNotice,
+            "journal_missing",
+            subject,
+            fmt::format("{} is not there yet; the first relay makes it", url),
+            fmt::format("there is no file {}", path.string()),
+            "sealane relay"};
+  }
+  const auto reader = JournalReader::Open(JournalOptionsOf(broker, target), clock);
+  if (!reader) return FindingFromError(subject, reader.error());
+  return {kGood, "usable", subject, fmt::format("{} can be used", url), {}, {}};
+}
+
 }  // namespace
 
 std::vector<Finding> ExamineStore(const std::string& name, const Settings& store, Clock& clock) {
@@ -45,15 +84,14 @@ std::vector<Finding> ExamineStore(const std::string& name, const Settings& store
   if (findings.front().level == kWrong) return findings;
   const auto target = ParseStoreUrl(store.Text(Key::kStoreUrl));
   if (target->kind != StoreKind::kPostgres) {
-    // A relay writes its leases into the file: opening it the way a relay does tells whether it may.
-    auto log = OpenStoreLog(store, "main", "doctor");
-    findings.push_back(log ? Finding{kGood,
-                                     "reachable",
-                                     subject,
-                                     "the SQLite file can be used",
-                                     fmt::format("SQLite {}", sqlite::LibraryVersion()),
-                                     {}}
-                           : FindingFromError(subject, log.error()));
+    const Status writable = TryWriting(store);
+    findings.push_back(writable ? Finding{kGood,
+                                          "reachable",
+                                          subject,
+                                          "the SQLite file can be used",
+                                          fmt::format("SQLite {}", sqlite::LibraryVersion()),
+                                          {}}
+                                : FindingFromError(subject, writable.error()));
     Append(ExamineDisk(subject, target->location), findings);
     Append(ExamineBacklog(subject, store, clock.Now()), findings);
     return findings;
@@ -84,13 +122,16 @@ std::vector<Finding> ExamineBroker(const std::string& name, const Settings& brok
     Append(JudgeLag(subject, report->groups), findings);
     return findings;
   }
-  auto publisher = OpenBroker(broker, clock);
-  if (!publisher) return {FindingFromError(subject, publisher.error())};
-  const PublisherHealth health = (*publisher)->health();
-  if (health.problem) return {FindingFromError(subject, *health.problem)};
-  std::vector<Finding> findings = {
-      {kGood, "usable", subject, fmt::format("{} can be used", RedactUrl(broker.Text(Key::kBrokerUrl))), {}, {}}};
-  if (target->kind != BrokerKind::kJournal) return findings;
+  if (target->kind != BrokerKind::kJournal) {
+    auto publisher = OpenBroker(broker, clock);
+    if (!publisher) return {FindingFromError(subject, publisher.error())};
+    const PublisherHealth health = (*publisher)->health();
+    if (health.problem) return {FindingFromError(subject, *health.problem)};
+    return {
+        {kGood, "usable", subject, fmt::format("{} can be used", RedactUrl(broker.Text(Key::kBrokerUrl))), {}, {}}};
+  }
+  std::vector<Finding> findings = {ExamineJournal(subject, broker, *target, clock)};
+  if (findings.front().level == kWrong) return findings;
   Append(ExamineDisk(subject, target->location), findings);
   const std::size_t limit_bytes = JournalOptionsOf(broker, *target).message_max_bytes;
   if (demands.payload_max >= limit_bytes) {
