@@ -195,6 +195,18 @@ TEST_F(RelayDaemonTest, SaysWhyItIsNotDrainedInTime) {
   EXPECT_EQ(json::parse(end.out)["drained"], false);
 }
 
+TEST_F(RelayDaemonTest, KeepsItsLimitWhenTheBrokerIsAway) {
+  Migrate();
+  Emit(1);
+  const auto begin = std::chrono::steady_clock::now();
+  const CommandResult end = RunSealane({"relay", "--store", Store(), "--broker", "kafka://127.0.0.1:1", "--until",
+                                        "drained", "--timeout", "2s", "-o", "json"});
+  // So early it may not know yet that it is the broker.
+  EXPECT_TRUE(end.code == 11 || end.code == 7) << end.err;
+  // Much less than relay.drain_timeout, much more than a busy machine takes to end a process.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds{6}) << end.err;
+}
+
 TEST_F(RelayDaemonTest, SaysAtTheEndWhatIsSetAside) {
   HttpReceiver receiver;
   receiver.SetHandler([](const HttpReceiver::Request&) { return HttpReceiver::Answer{.status = 400}; });

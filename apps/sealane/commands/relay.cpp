@@ -116,7 +116,8 @@ class RelayCommand final : public Command {
   Result<ExitCode> Run(CommandContext& context) override {
     SEALANE_RETURN_IF_ERROR(ReadFlags(context));
     SEALANE_ASSIGN_OR_RETURN(const Config* config, context.config());
-    SEALANE_ASSIGN_OR_RETURN(const std::vector<RouteSetup> setups, PlanRoutes(*config, Selection(context, *config)));
+    SEALANE_ASSIGN_OR_RETURN(std::vector<RouteSetup> setups, PlanRoutes(*config, Selection(context, *config)));
+    for (RouteSetup& setup : setups) setup.options.drain_timeout = DrainWithin(setup.options.drain_timeout);
     SEALANE_ASSIGN_OR_RETURN(const SignalWaiter signals, SignalWaiter::Make());
     RelayHost host(MakerFor(context), [&signals] { signals.Poke(); });
     // With several routes one that is badly configured must not keep the others from running; it shows its problem.
@@ -132,7 +133,7 @@ class RelayCommand final : public Command {
 
     const ServiceManager manager(context.environment().variables);
     DaemonOptions options{.beat_max = BeatMax(*config)};
-    if (limit_) options.deadline = begin + *limit_;
+    if (limit_) options.deadline = begin + *limit_ - DrainWithin(config->Duration(Key::kRelayDrainTimeout));
     if (context.err_is_terminal() && context.is_table()) options.progress = &context.err();
     Daemon daemon(options, host, signals, manager, context.clock(),
                   [&] { Reload(context, *config, host, journals); });
@@ -160,6 +161,9 @@ class RelayCommand final : public Command {
     if (listen_) context.AddFlag({Key::kRelayListen, "--listen", *listen_});
     return Ok();
   }
+
+  // The limit is one for the whole run: its last tenth, at most, is for messages that wait for their answer.
+  milliseconds DrainWithin(milliseconds timeout) const { return limit_ ? std::min(timeout, *limit_ / 10) : timeout; }
 
   RouteSelection Selection(CommandContext& context, const Config& config) const {
     RouteSelection selection{.routes = routes_};
