@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "journal/journal_reader.hpp"
@@ -83,7 +84,8 @@ TEST_F(DemoTest, JudgesWhenItsConsumersHaveReadEveryRepetition) {
   const std::string folder = place_.temporary() + "/kept";
   const CommandResult result = place_.Run({"--seconds", "2", "--dir", folder, "-o", "json"});
   ASSERT_EQ(result.code, 0) << result.out << result.err;
-  const auto reader = ValueOrThrow(JournalReader::Open({.path = folder + "/broker/journal.db"}, SystemClock::Instance()));
+  const auto reader =
+      ValueOrThrow(JournalReader::Open({.path = folder + "/broker/journal.db"}, SystemClock::Instance()));
   EXPECT_EQ(ValueOrThrow(reader->Unread("payments", "orders")), 0);
   EXPECT_EQ(ValueOrThrow(reader->Unread("approvals", "payments")), 0);
 }
@@ -201,6 +203,48 @@ TEST_F(DemoTest, LeavesNothingAfterCtrlCAtAnyMoment) {
     EXPECT_THAT(result.err, HasSubstr("interrupted; there is no verdict")) << "after " << moment.name;
     ExpectNothingLeft();
   }
+}
+
+TEST_F(DemoTest, SaysThatItsOutputCannotBeWritten) {
+  for (const char* const where : {">/dev/full", ">&-"}) {
+    const std::string line = fmt::format("exec '{}' demo --seconds 60 {}", SEALANE_TEST_BINARY, where);
+    ChildProcess demo({"/bin/sh", "-c", line}, place_.variables(), "/");
+    const CommandResult result = demo.Finish();
+    EXPECT_EQ(result.code, 1) << where << ": " << result.err;
+    EXPECT_THAT(result.err, HasSubstr("cannot write to standard output")) << where;
+    ExpectNothingLeft();
+  }
+}
+
+TEST_F(DemoTest, ActsOnCtrlCWhileItsKafkaIsAway) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto demo = Start({"--broker", "kafka://127.0.0.1:1", "-o", "json"});
+  ASSERT_TRUE(Eventually([&] { return !place_.IsEmpty(); }));
+  demo->Signal(SIGINT);
+  const CommandResult result = demo->Finish();
+  EXPECT_EQ(result.code, 130) << result.err;
+  EXPECT_EQ(json::parse(result.err)["error"]["code"], "interrupted") << "not what is wrong with the broker";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds{8});
+  ExpectNothingLeft();
+}
+
+TEST_F(DemoTest, LeavesAtOnceOnTheSecondCtrlCAndSaysWhatMayBeLeft) {
+  const auto demo =
+      Start({"--broker", "kafka://127.0.0.1:1", "--broker-away", "true", "--broker-back", "echo back", "-o", "json"});
+  ASSERT_TRUE(Eventually([&] { return !place_.IsEmpty(); }));
+  // Two signals that come at once are one, so they come until they have worked.
+  ASSERT_TRUE(Eventually([&] {
+    siginfo_t ended{};
+    demo->Signal(SIGINT);
+    return ::waitid(P_PID, static_cast<id_t>(demo->pid()), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           ended.si_pid == demo->pid();
+  }));
+  const CommandResult result = demo->Finish();
+  EXPECT_EQ(result.code, 130) << result.err;
+  EXPECT_EQ(result.out, "") << "no control characters in a pipe";
+  const json error = json::parse(result.err)["error"];
+  EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("topics sealane_demo_* may be left"));
+  EXPECT_THAT(error["hint"].get<std::string>(), HasSubstr("echo back"));
 }
 
 TEST_F(DemoTest, LeavesNoProcessWhenItIsKilled) {

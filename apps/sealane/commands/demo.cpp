@@ -3,6 +3,7 @@
 #include <atomic>
 #include <fstream>
 #include <future>
+#include <mutex>
 #include <ostream>
 #include <thread>
 
@@ -61,6 +62,23 @@ std::string VerdictJson(const Outcome& outcome, const demo::DemoOptions& options
       .Finish();
 }
 
+/// What could not be done and nobody has to stop for. Thread-safe.
+class Complaints {
+ public:
+  void Add(std::string text) {
+    const std::lock_guard lock(mutex_);
+    texts_.push_back(std::move(text));
+  }
+  std::vector<std::string> Take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(texts_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> texts_;  // guarded by mutex_
+};
+
 class DemoCommand final : public Command {
  public:
   std::string_view path() const override { return "demo"; }
@@ -101,7 +119,9 @@ class DemoCommand final : public Command {
   }
 
   Result<ExitCode> Run(CommandContext& context) override {
-    SEALANE_ASSIGN_OR_RETURN(const demo::DemoOptions options, ReadOptions(context));
+    SEALANE_ASSIGN_OR_RETURN(demo::DemoOptions options, ReadOptions(context));
+    Complaints complaints;
+    options.place.complain = [&complaints](std::string text) { complaints.Add(std::move(text)); };
     SEALANE_RETURN_IF_ERROR(SetLogLevel(context));
     // From here on Ctrl-C is heard by this thread, which sees to it that nothing is left behind.
     SEALANE_ASSIGN_OR_RETURN(const SignalWaiter signals, SignalWaiter::Make());
@@ -130,16 +150,22 @@ class DemoCommand final : public Command {
       if (*outcome) Tell(context, options, view, **outcome);
     };
     bool stopping = false;
+    bool unheard = false;
     while (!ended) {
       if (signals.Wait(kFrame)) {
-        if (std::exchange(stopping, true)) LeaveAtOnce(context);
+        if (std::exchange(stopping, true)) LeaveAtOnce(context, options);
         stage.request_stop();
       }
-      if (!context.out()) stage.request_stop();  // nobody looks any more
+      if (!context.out() && !std::exchange(unheard, true)) stage.request_stop();  // nobody looks any more
       look();
     }
     stage.join();
     look();
+    for (const std::string& text : complaints.Take()) context.Warn(text);
+    if (!*outcome && unheard && !stopping) {
+      return Error(ErrorKind::kUnavailable, "output_failed", "cannot write to standard output; there is no verdict")
+          .WithHint("is the disk full or the reader gone?");
+    }
     if (!*outcome) return outcome->error();
     return (*outcome)->verdict.holds() ? ExitCode::kDone : ExitCode::kConditionFalse;
   }
@@ -206,10 +232,10 @@ class DemoCommand final : public Command {
   void Perform(const demo::DemoOptions& options, demo::Board& board, Clock& clock, const std::stop_token& stop,
                std::promise<Result<Outcome>>& promise, const SignalWaiter& signals) {
     demo::Director director(options, board, clock, SystemRandom::Instance());
-    if (const Status ready = director.SetUp(); !ready) return promise.set_value(ready.error());
+    if (const Status ready = director.SetUp(stop); !ready) return promise.set_value(ready.error());
     probes_url_ = director.place().probes_url();
     config_file_ = director.place().config_file();
-    schema_ = director.place().dialect().schema();
+    removal_ = director.place().RemovalCommands();
     Result<Outcome> outcome = director.Play(stop);
     const bool stay = keep_ && outcome;
     promise.set_value(std::move(outcome));
@@ -217,10 +243,18 @@ class DemoCommand final : public Command {
     while (stay && clock.SleepFor(std::chrono::hours{1}, stop)) continue;
   }
 
-  [[noreturn]] static void LeaveAtOnce(CommandContext& context) {
+  [[noreturn]] static void LeaveAtOnce(CommandContext& context, const demo::DemoOptions& options) {
     demo::RestoreTerminal();
-    context.err() << "sealane: second signal, leaving at once; the relay dies with this program, files may be left\n"
-                  << std::flush;
+    std::string left = "files";
+    if (options.place.store) left += ", a schema sealane_demo_*";
+    if (options.place.broker) left += ", topics sealane_demo_*";
+    std::string hint;
+    if (options.outage) hint = fmt::format("if the broker is away, bring it back: {}", options.outage->back);
+    const Error error =
+        Error(ErrorKind::kCancelled, "interrupted",
+              fmt::format("second signal, leaving at once; the relay dies with this program, {} may be left", left))
+            .WithHint(EscapeForTerminal(hint));
+    context.err() << RenderError(error, context.format(), false) << std::flush;
     ::_exit(static_cast<int>(ExitCode::kInterrupted));
   }
 
@@ -257,8 +291,8 @@ class DemoCommand final : public Command {
     if (keep_ || folder_) {
       next(fmt::format("sealane messages list --limit 5 --config {}", EscapeForTerminal(config_file_)));
       next(fmt::format("sealane inbox parked --config {}", EscapeForTerminal(config_file_)));
-      if (!schema_.empty())
-        next(fmt::format("psql -c 'drop schema {} cascade'   when you have seen enough", schema_));
+      if (!removal_.empty()) context.err() << "what the demo made on servers stays; when you have seen enough:\n";
+      for (const std::string& command : removal_) next(command);
     } else {
       next("sealane demo --keep");
       next("sealane demo --seconds 60 --rate 1000 --seed 2");
@@ -280,7 +314,7 @@ class DemoCommand final : public Command {
   // Of the place; written before the outcome is promised, read after it came.
   std::string probes_url_;
   std::string config_file_;
-  std::string schema_;
+  std::vector<std::string> removal_;
 };
 
 class HastyRelayCommand final : public Command {

@@ -43,10 +43,6 @@ BootTime ProcessStart() {
   return std::chrono::nanoseconds{ticks * (1'000'000'000LL / ::sysconf(_SC_CLK_TCK))};
 }
 
-Error Interrupted() {
-  return Error(ErrorKind::kCancelled, "interrupted", "interrupted; there is no verdict, and nothing is left running");
-}
-
 }  // namespace
 
 Director::Director(DemoOptions options, Board& board, Clock& clock, Random& random)
@@ -57,10 +53,10 @@ Director::~Director() {
   if (relay_) relay_->Stop(kRelayPatience);
 }
 
-Status Director::SetUp() {
+Status Director::SetUp(const std::stop_token& stop) {
   PlaceOptions place = options_.place;
   place.lease = plan_.lease;
-  SEALANE_ASSIGN_OR_RETURN(place_, Place::Make(place, clock_, random_));
+  SEALANE_ASSIGN_OR_RETURN(place_, Place::Make(place, clock_, random_, stop));
   SEALANE_ASSIGN_OR_RETURN(database_, Database::Open(place_->store()));
   outage_ = Outage::For(*place_, options_.outage);
   SEALANE_RETURN_IF_ERROR(SetTenantRule());

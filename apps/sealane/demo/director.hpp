@@ -48,8 +48,8 @@ class Director {
   Director(const Director&) = delete;
   Director& operator=(const Director&) = delete;
 
-  /// The place and everything in it.
-  Status SetUp();
+  /// The place and everything in it. kCancelled when it was asked to stop.
+  Status SetUp(const std::stop_token& stop);
   const Place& place() const { return *place_; }
   /// kCancelled when it was asked to stop. Relay and consumers run on afterwards.
   Result<Outcome> Play(std::stop_token stop);

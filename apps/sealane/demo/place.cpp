@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 #include "base/json_text.hpp"
-#include "base/log.hpp"
 #include "base/text.hpp"
 #include "broker_factory.hpp"
 #include "command.hpp"
 #include "config/units.hpp"
 #include "connect/broker_url.hpp"
 #include "connect/store_url.hpp"
+#include "kafka/kafka_probe.hpp"
 #include "kafka/kafka_topics.hpp"
 #include "serve/probe_server.hpp"
 #include "store_factory.hpp"
@@ -28,6 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int32_t kPartitions = 3;
 constexpr std::chrono::milliseconds kAdminTimeout{10'000};
+constexpr std::chrono::milliseconds kProbeStep{2'000};
 
 Error BadFolder(const std::string& folder, std::string_view why) {
   return Error(ErrorKind::kMisconfigured, "folder_not_usable",
@@ -62,9 +63,15 @@ std::string Setting(std::string_view name, std::string_view value) {
 
 }  // namespace
 
-Result<std::unique_ptr<Place>> Place::Make(const PlaceOptions& options, Clock& clock, Random& random) {
+Error Interrupted() {
+  return Error(ErrorKind::kCancelled, "interrupted", "interrupted; there is no verdict, and nothing is left running");
+}
+
+Result<std::unique_ptr<Place>> Place::Make(const PlaceOptions& options, Clock& clock, Random& random,
+                                           const std::stop_token& stop) {
   SEALANE_RETURN_IF_ERROR(CheckUrls(options));
   std::unique_ptr<Place> place(new Place());
+  place->complain_ = options.complain;
   place->kafka_ = options.broker.has_value();
   for (const auto& [name, value] : options.variables) {
     if (!name.starts_with("SEALANE_")) place->variables_.emplace(name, value);
@@ -74,8 +81,11 @@ Result<std::unique_ptr<Place>> Place::Make(const PlaceOptions& options, Clock& c
   SEALANE_RETURN_IF_ERROR(place->ReserveAddress(options.listen, clock));
   SEALANE_RETURN_IF_ERROR(place->MakeFolder(options.folder));
   SEALANE_RETURN_IF_ERROR(place->WriteConfig(options, run));
+  // Before anything is made elsewhere.
+  if (place->kafka_) SEALANE_RETURN_IF_ERROR(place->AwaitKafka(clock, stop));
   SEALANE_RETURN_IF_ERROR(place->MakeTables());
   if (place->kafka_) SEALANE_RETURN_IF_ERROR(place->MakeTopics());
+  if (stop.stop_requested()) return Interrupted();
   // From here on it is worth keeping; what could not be set up is not.
   place->kept_ = options.folder.has_value();
   return place;
@@ -165,6 +175,18 @@ Status Place::MakeTables() {
   return Ok();
 }
 
+// Admin requests cannot be called back, so a Kafka that does not answer is found out in short steps.
+Status Place::AwaitKafka(Clock& clock, const std::stop_token& stop) const {
+  const cli::Settings& broker = *config_.FindBroker(cli::kDefaultName);
+  const BootTime deadline = clock.SinceBoot() + kAdminTimeout;
+  while (true) {
+    SEALANE_ASSIGN_OR_RETURN(const BrokerReport report, ProbeKafka(cli::KafkaOptionsOf(broker), kProbeStep, clock));
+    if (stop.stop_requested()) return Interrupted();
+    if (!report.problem) return Ok();
+    if (clock.SinceBoot() >= deadline) return *report.problem;
+  }
+}
+
 Status Place::MakeTopics() {
   const cli::Settings& broker = *config_.FindBroker(cli::kDefaultName);
   made_topics_ = true;
@@ -174,24 +196,42 @@ Status Place::MakeTopics() {
 
 void Place::Remove() {
   if (kept_) return;
-  const auto note = [](std::string_view what, const Error& error) {
-    LogWarning("the demo could not remove something of its own", {{"what", what}, {"error", error.ToString()}});
+  const auto note = [this](std::string_view what, const std::string& why) {
+    complain_(fmt::format("the demo could not remove {} of its own: {}", what, why));
   };
   if (made_topics_) {
     const cli::Settings& broker = *config_.FindBroker(cli::kDefaultName);
     const Status gone =
         DeleteKafkaTopics(cli::KafkaOptionsOf(broker), {Named(kOrders), Named(kPayments)}, kAdminTimeout);
-    if (!gone) note("topics", gone.error());
+    if (!gone) note(fmt::format("the topics {}*", prefix_), gone.error().ToString());
   }
   if (made_schema_) {
-    if (const Status gone = DropSchema(); !gone) note("schema " + dialect_.schema(), gone.error());
+    if (const Status gone = DropSchema(); !gone) note("the schema " + dialect_.schema(), gone.error().ToString());
   }
-  std::error_code ignored;
+  std::error_code failure;
   if (made_folder_) {
-    fs::remove_all(folder_, ignored);
+    fs::remove_all(folder_, failure);
   } else if (filled_folder_) {
-    for (const auto& entry : fs::directory_iterator(folder_, ignored)) fs::remove_all(entry.path(), ignored);
+    for (const auto& entry : fs::directory_iterator(folder_, failure)) {
+      if (!failure) fs::remove_all(entry.path(), failure);
+    }
   }
+  if (failure) note("the files in " + EscapeForTerminal(folder_), failure.message());
+}
+
+std::vector<std::string> Place::RemovalCommands() const {
+  std::vector<std::string> commands;
+  if (made_schema_) {
+    commands.push_back(fmt::format("psql '{}' -c 'drop schema {} cascade'",
+                                   EscapeForTerminal(RedactUrl(store().Text(cli::Key::kStoreUrl))),
+                                   dialect_.schema()));
+  }
+  if (made_topics_) {
+    const auto target = ParseBrokerUrl(broker_url_);
+    commands.push_back(fmt::format("kafka-topics.sh --delete --topic '{}.*' --bootstrap-server {}", prefix_,
+                                   target ? EscapeForTerminal(target->location) : "HOST:PORT"));
+  }
+  return commands;
 }
 
 Status Place::DropSchema() const {

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sealane/clock.hpp"
 #include "sealane/random.hpp"
@@ -24,6 +27,8 @@ struct PlaceOptions {
   bool keep = false;                                  ///< with Keep() as soon as there is a verdict
   std::chrono::milliseconds lease{2'000};             ///< of the relay
   std::map<std::string, std::string> variables = {};  ///< the environment
+  /// Gets to hear what could not be removed; from the thread that destroys the place.
+  std::function<void(std::string)> complain = [](const std::string&) {};
 };
 
 /// `SQLite and a journal`, `PostgreSQL and Kafka`, ...
@@ -37,8 +42,9 @@ std::string Describe(const PlaceOptions& options);
 class Place {
  public:
   /// kMisconfigured for a folder that cannot be made or is not empty, a URL that does not fit, an address that is
-  /// taken; kUnavailable when a server is away. After an error nothing is left.
-  static Result<std::unique_ptr<Place>> Make(const PlaceOptions& options, Clock& clock, Random& random);
+  /// taken; kUnavailable when a server is away; kCancelled after a stop. After an error nothing is left.
+  static Result<std::unique_ptr<Place>> Make(const PlaceOptions& options, Clock& clock, Random& random,
+                                             const std::stop_token& stop);
   ~Place();
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
@@ -49,6 +55,8 @@ class Place {
   /// The folder of the journal; empty with a Kafka.
   std::string journal_folder() const { return kafka_ ? "" : folder_ + "/broker"; }
   void Keep() { kept_ = true; }
+  /// Shell commands that remove what it made on servers, for when it is kept; empty when that is nothing.
+  std::vector<std::string> RemovalCommands() const;
   bool has_kafka() const { return kafka_; }
   /// `http://127.0.0.1:34567`, or empty.
   const std::string& probes_url() const { return probes_url_; }
@@ -68,6 +76,7 @@ class Place {
   Status ReserveAddress(const std::string& listen, Clock& clock);
   Status WriteConfig(const PlaceOptions& options, const std::string& run);
   Status MakeTables();
+  Status AwaitKafka(Clock& clock, const std::stop_token& stop) const;
   Status MakeTopics();
   void Remove();
   Status DropSchema() const;
@@ -79,6 +88,7 @@ class Place {
   bool kafka_ = false;
   bool made_schema_ = false;
   bool made_topics_ = false;
+  std::function<void(std::string)> complain_;
   std::string prefix_;
   std::string broker_url_;
   std::string listen_;
@@ -87,6 +97,9 @@ class Place {
   cli::Config config_;
   Dialect dialect_;
 };
+
+/// What whoever asked for a stop gets to hear.
+Error Interrupted();
 
 /// What the shop publishes to and who reads it.
 inline constexpr std::string_view kOrders = "orders";

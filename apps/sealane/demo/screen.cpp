@@ -110,6 +110,7 @@ std::unique_ptr<Screen> MakeSilentScreen() {
 }
 
 void RestoreTerminal() {
+  if (::isatty(STDOUT_FILENO) == 0) return;  // a pipe gets no control characters
   [[maybe_unused]] const ssize_t written = ::write(STDOUT_FILENO, kShowCursor.data(), kShowCursor.size());
 }
 
