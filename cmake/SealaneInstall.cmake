@@ -87,6 +87,9 @@ install(FILES ${made}/_sealane DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-fun
 install(FILES ${made}/_sealane DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions COMPONENT debian
         EXCLUDE_FROM_ALL)
 
+# Where the service looks for its configurations; elsewhere that is the administrator's to make.
+install(DIRECTORY DESTINATION /etc/sealane COMPONENT debian EXCLUDE_FROM_ALL)
+
 # Everything that an installation or a package takes: `cmake --build DIR --target installable`.
 get_property(installed GLOBAL PROPERTY SEALANE_INSTALLED_TARGETS)
 add_custom_target(installable DEPENDS ${installed} sealane sealane_manual)
