@@ -10,6 +10,8 @@ insert into {schema}.setting values
 -- DISCARDED. due_at stays as it is during an attempt, so that a task that is given back is due as before.
 -- waits: an earlier one with the same tenant, target and order key is not over. Kept in the row, and not looked up by
 -- whoever claims: behind one task that is dead there can be a hundred thousand others.
+-- blocks: those behind it have to wait for it. True until it is over, and longer when somebody was enqueueing behind it
+-- at that moment: then whoever claims lets the next one pass, once those transactions have ended.
 -- status, code and message are of the last attempt that ended.
 create table {schema}.task (
   place           bigint      primary key generated always as identity,
@@ -23,6 +25,7 @@ create table {schema}.task (
   tries           integer     not null default 0,  -- attempts since a person last asked for a retry
   status          integer,
   waits           boolean     not null default false,
+  blocks          boolean     not null default true,
   in_doubt        boolean     not null default false,
   state           text        not null default 'PENDING' collate "C",
   tenant          text        not null collate "C",
@@ -47,12 +50,13 @@ create table {schema}.task (
 -- What can be claimed, and when. Neither what is over or dead nor what waits for its turn is in it.
 create index task_due on {schema}.task (target, coalesce(claimed_until, due_at), place)
   where not waits and state in ('PENDING', 'SENDING', 'FAILED');
--- Of each order at most one is not over and does not wait, whoever enqueues and ends them at the same time.
+-- Of each order at most one blocks and does not wait, whoever enqueues and ends them at the same time.
 create unique index task_first on {schema}.task (tenant, target, order_key)
-  where order_key is not null and not waits and state not in ('SUCCEEDED', 'DISCARDED');
+  where order_key is not null and not waits and blocks;
 -- Who comes before and after whom.
-create index task_order on {schema}.task (tenant, target, order_key, place)
-  where order_key is not null and state not in ('SUCCEEDED', 'DISCARDED');
+create index task_order on {schema}.task (tenant, target, order_key, place) where order_key is not null and blocks;
+-- What is over and still blocks.
+create index task_unpassed on {schema}.task (target) where blocks and state in ('SUCCEEDED', 'DISCARDED');
 -- For counts and lists of what is not over.
 create index task_open on {schema}.task (state, place) where state not in ('SUCCEEDED', 'DISCARDED');
 -- For retention.
@@ -113,11 +117,12 @@ begin
     if order_key is not null then
       select t.place into before from {schema}.task t
        where t.tenant = task_enqueue.tenant and t.target = task_enqueue.target and t.order_key = task_enqueue.order_key
-         and t.state not in ('SUCCEEDED', 'DISCARDED')
+         and t.blocks
        order by t.place desc limit 1;
-      -- It cannot end before this transaction does, so whoever ends it finds the one that follows.
+      -- It blocks until this transaction has ended, so whoever lets the next one pass finds the one that follows. It
+      -- can end before: that needs a weaker lock.
       if before is not null then
-        perform from {schema}.task t where t.place = before and t.state not in ('SUCCEEDED', 'DISCARDED') for key share;
+        perform from {schema}.task t where t.place = before and t.blocks for key share;
         continue when not found;
       end if;
     end if;
@@ -309,7 +314,8 @@ $$;
 -- Carrying out. Each of these is a READ COMMITTED transaction of its own: every statement sees what a transaction that
 -- it waited for has committed. Times go out as microseconds since 1970.
 
--- Lets the next of an order take its turn, after the first has ended.
+-- Lets the next of an order take its turn, after the first has stopped to block. The next may be over itself and still
+-- block: task_pass() comes to it.
 create function {schema}.task_wake(tenant text, target text, order_key text) returns void
   language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -318,11 +324,36 @@ begin
   loop
     select t.place into next from {schema}.task t
      where t.tenant = task_wake.tenant and t.target = task_wake.target and t.order_key = task_wake.order_key
-       and t.state not in ('SUCCEEDED', 'DISCARDED')
+       and t.blocks
      order by t.place limit 1;
     exit when next is null;
-    update {schema}.task t set waits = false where t.place = next and t.state not in ('SUCCEEDED', 'DISCARDED');
+    update {schema}.task t set waits = false where t.place = next and t.blocks;
     exit when found;  -- otherwise a person has given it up meanwhile
+  end loop;
+end
+$$;
+
+-- Lets those pass whose predecessors are over but had somebody enqueueing behind them at that moment.
+create function {schema}.task_pass(targets text[]) returns void
+  language plpgsql security definer set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off set enable_bitmapscan = off as $$
+declare
+  it record;
+begin
+  for it in
+    select t.place, t.tenant, t.target, t.order_key, t.waits from {schema}.task t
+     where t.blocks and t.state in ('SUCCEEDED', 'DISCARDED')
+       -- Found apart, so that the order below tempts nobody to read all tasks backwards.
+       and t.place = any (array(select u.place from {schema}.task u
+                                 where u.target = any (targets) and u.blocks
+                                   and u.state in ('SUCCEEDED', 'DISCARDED')))
+     -- Later ones first: one that would be woken by an earlier one is out of the way by then.
+     order by t.place desc limit 100 for update skip locked
+  loop
+    update {schema}.task t set blocks = false where t.place = it.place;
+    if not it.waits then
+      perform {schema}.task_wake(it.tenant, it.target, it.order_key);
+    end if;
   end loop;
 end
 $$;
@@ -340,6 +371,7 @@ declare
   at  constant timestamptz := clock_timestamp();
   why constant text := 'the lease ended and nobody had said how the attempt went';
 begin
+  perform {schema}.task_pass(task_claim.targets);
   return query
     with chosen as materialized (
       -- The state is the one after the lock was had, which may be newer than what this statement sees.
@@ -402,22 +434,26 @@ create function {schema}.task_finish(
   response bytea, response_cut boolean, response_type text, retry_after_ms bigint, took_us bigint) returns void
   language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  at   timestamptz;
-  ours record;
+  at     timestamptz;
+  ours   record;
+  passes boolean := false;  -- whether the next of the order can take its turn at once
 begin
   if state not in ('SUCCEEDED', 'FAILED', 'DEAD') then
     raise exception 'an attempt does not end in state %', state
       using errcode = 'check_violation', constraint = 'sealane_not_admitted', column = 'state';
   end if;
-  -- An end waits for transactions that are enqueueing behind this task; see task_enqueue().
+  -- An end does not wait for transactions that are enqueueing behind this task, see task_enqueue(): its lease would run
+  -- out, and what succeeded would be sent again. The strong lock is had when there are none.
   if state = 'SUCCEEDED' then
     select t.place, t.tenant, t.target, t.order_key into ours from {schema}.task t
-     where t.id = task_finish.id and t.state = 'SENDING' and t.attempts = task_finish.attempt for update;
-  else
+     where t.id = task_finish.id and t.state = 'SENDING' and t.attempts = task_finish.attempt for update skip locked;
+    passes := found;
+  end if;
+  if not passes then
     select t.place, t.tenant, t.target, t.order_key into ours from {schema}.task t
      where t.id = task_finish.id and t.state = 'SENDING' and t.attempts = task_finish.attempt for no key update;
   end if;
-  if not found then
+  if not passes and not found then
     raise exception 'attempt % of task % is not the one that counts', attempt, id
       using errcode = 'check_violation', constraint = 'sealane_task_fenced', column = 'attempt',
             detail = 'code: task_fenced';
@@ -426,13 +462,13 @@ begin
   perform {schema}.task_close_attempt(id, attempt, verdict, status, code, message, response, response_cut,
                                       response_type, retry_after_ms, took_us);
   update {schema}.task t
-     set state = task_finish.state, claimed_until = null, status = task_finish.status, code = task_finish.code,
+     set state = task_finish.state, blocks = not passes, claimed_until = null, status = task_finish.status, code = task_finish.code,
          message = task_finish.message, in_doubt = t.in_doubt or task_finish.verdict = 'unknown',
          due_at = case when task_finish.state = 'FAILED'
                        then at + coalesce(due_in_ms, 0) * interval '1 millisecond' else t.due_at end,
          ended_at = case when task_finish.state = 'FAILED' then null else at end
    where t.place = ours.place;
-  if state = 'SUCCEEDED' and ours.order_key is not null then
+  if passes and ours.order_key is not null then
     perform {schema}.task_wake(ours.tenant, ours.target, ours.order_key);
   end if;
 end
@@ -492,7 +528,7 @@ create function {schema}.task_prune(horizon timestamptz, row_max bigint) returns
   with gone as (
     delete from {schema}.task where place = any (array(
       select t.place from {schema}.task t
-       where t.state in ('SUCCEEDED', 'DISCARDED') and t.ended_at < horizon
+       where t.state in ('SUCCEEDED', 'DISCARDED') and t.ended_at < horizon and not t.blocks
        order by t.ended_at limit row_max for update skip locked))
     returning 1
   )
@@ -503,15 +539,23 @@ $$;
 create function {schema}.task_discard(id uuid) returns text
   language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  it record;
+  it     record;
+  passes boolean;
 begin
+  -- As in task_finish().
   select t.place, t.tenant, t.target, t.order_key, t.waits into it from {schema}.task t
-   where t.id = task_discard.id and t.state in ('PENDING', 'FAILED', 'DEAD') for update;
-  if not found then
-    return null;
+   where t.id = task_discard.id and t.state in ('PENDING', 'FAILED', 'DEAD') for update skip locked;
+  passes := found;
+  if not passes then
+    select t.place, t.tenant, t.target, t.order_key, t.waits into it from {schema}.task t
+     where t.id = task_discard.id and t.state in ('PENDING', 'FAILED', 'DEAD') for no key update;
+    if not found then
+      return null;
+    end if;
   end if;
-  update {schema}.task t set state = 'DISCARDED', ended_at = clock_timestamp() where t.place = it.place;
-  if it.order_key is not null and not it.waits then
+  update {schema}.task t set state = 'DISCARDED', blocks = not passes, ended_at = clock_timestamp()
+   where t.place = it.place;
+  if passes and it.order_key is not null and not it.waits then
     perform {schema}.task_wake(it.tenant, it.target, it.order_key);
   end if;
   return it.target;

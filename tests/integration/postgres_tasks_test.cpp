@@ -54,6 +54,20 @@ class PostgresTasks : public ::testing::Test {
                     " order_key => {})) FROM generate_series(1, {}) n",
                     order_key, count));
   }
+  /// What `act` returns, which must not wait for any lock: whoever does is cancelled.
+  template <class Act>
+  auto InTime(Act act) {
+    std::jthread watch([this](const std::stop_token& stop) {
+      PgSession session(url());
+      while (!stop.stop_requested()) {
+        session.Exec(
+            "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity"
+            " WHERE wait_event_type = 'Lock' AND datname = current_database()");
+        std::this_thread::sleep_for(milliseconds{20});
+      }
+    });
+    return act();
+  }
   /// Waits until a statement of somebody else waits for a lock.
   void AwaitWaiter() {
     ASSERT_TRUE(Eventually([&] { return admin().Count("pg_locks WHERE NOT granted") > 0; }));
@@ -157,14 +171,81 @@ TEST_F(PostgresTasks, OneThatIsEnqueuedWhileTheOneBeforeEndsIsNotForgotten) {
   const ClaimedTask claimed = Claim(*store).at(0);
   PgSession writer(url());
   writer.Exec("BEGIN; SELECT sealane.enqueue_task('billing', '/x', '2', '{}'::text, order_key => 'o')");
-  // The writer saw the first one not over; the end waits until the writer has said whether there is a second.
-  std::jthread finisher([&] { ValueOrThrow(store->Finish(claimed, SucceededReport(), Succeed())); });
-  AwaitWaiter();
+  // The writer saw the first one not over; whether there is a second is known when the writer has ended.
+  ValueOrThrow(store->Finish(claimed, SucceededReport(), Succeed()));
+  EXPECT_THAT(Claim(*store), IsEmpty());
   writer.Exec("COMMIT");
-  finisher.join();
   const std::vector<ClaimedTask> next = Claim(*store);
   ASSERT_THAT(next, SizeIs(1));
   EXPECT_EQ(next[0].task.idempotency_key, "2");
+}
+
+TEST_F(PostgresTasks, AnOpenWriterBehindATaskDoesNotKeepItsEndFromBeingWritten) {
+  Fill(1, "'o'");
+  const auto store = Open();
+  const ClaimedTask claimed =
+      ValueOrThrow(store->Claim({.owner = "host-1", .targets = {"billing"}, .limit = 1, .lease = seconds{60}})).at(0);
+  PgSession writer(url());
+  writer.Exec("BEGIN; SELECT sealane.enqueue_task('billing', '/x', '2', '{}'::text, order_key => 'o')");
+  const Status finished = InTime([&] { return store->Finish(claimed, SucceededReport(), Succeed()); });
+  EXPECT_TRUE(finished) << finished.error().ToString();
+  EXPECT_EQ(admin().Count("sealane.task WHERE state = 'SUCCEEDED'"), 1);
+  admin().Exec("UPDATE sealane.task SET claimed_until = claimed_until - interval '1 hour'");
+  const auto other = Open();
+  EXPECT_THAT(Claim(*other), IsEmpty()) << "what succeeded is not sent again";
+  writer.Exec("COMMIT");
+}
+
+TEST_F(PostgresTasks, BehindOneThatEndedUnderAnOpenWriterTheOrderIsKept) {
+  Fill(1, "'o'");
+  const auto store = Open();
+  const ClaimedTask first = Claim(*store).at(0);
+  PgSession writer(url());
+  writer.Exec("BEGIN; SELECT sealane.enqueue_task('billing', '/x', '2', '{}'::text, order_key => 'o')");
+  ValueOrThrow(store->Finish(first, SucceededReport(), Succeed()));
+  // Comes later and commits before.
+  admin().Exec("SELECT sealane.enqueue_task('billing', '/x', '3', '{}'::text, order_key => 'o')");
+  EXPECT_THAT(Claim(*store), IsEmpty()) << "an earlier one is on its way";
+  EXPECT_EQ(ValueOrThrow(store->Prune(Timestamp::max(), 100)), 0) << "who forgot the first would forget the others";
+  writer.Exec("COMMIT");
+  const std::vector<ClaimedTask> second = Claim(*store);
+  ASSERT_THAT(second, SizeIs(1));
+  EXPECT_EQ(second[0].task.idempotency_key, "2");
+  ValueOrThrow(store->Finish(second[0], SucceededReport(), Succeed()));
+  EXPECT_EQ(Claim(*store).at(0).task.idempotency_key, "3");
+  EXPECT_EQ(admin().Count("sealane.task WHERE blocks"), 1);
+}
+
+TEST_F(PostgresTasks, AWriterThatRollsBackBehindOneThatEndedLeavesNothingBehind) {
+  Fill(1, "'o'");
+  const auto store = Open();
+  const ClaimedTask first = Claim(*store).at(0);
+  PgSession writer(url());
+  writer.Exec("BEGIN; SELECT sealane.enqueue_task('billing', '/x', '2', '{}'::text, order_key => 'o')");
+  ValueOrThrow(store->Finish(first, SucceededReport(), Succeed()));
+  writer.Exec("ROLLBACK");
+  EXPECT_THAT(Claim(*store), IsEmpty());
+  admin().Exec("SELECT sealane.enqueue_task('billing', '/x', '3', '{}'::text, order_key => 'o')");
+  EXPECT_EQ(Claim(*store).at(0).task.idempotency_key, "3");
+}
+
+TEST_F(PostgresTasks, OneIsGivenUpWhileSomebodyEnqueuesBehindIt) {
+  Fill(2, "'o'");
+  const auto store = Open();
+  const auto desk = ValueOrThrow(postgres::OpenTaskDesk({.url = url()}));
+  const ClaimedTask first = Claim(*store).at(0);
+  TaskFilter filter;
+  filter.idempotency_key = "2";
+  const EventId second = ValueOrThrow(desk->List(filter)).at(0).id;
+  PgSession writer(url());
+  writer.Exec("BEGIN; SELECT sealane.enqueue_task('billing', '/x', '3', '{}'::text, order_key => 'o')");
+  EXPECT_EQ(InTime([&] { return ValueOrThrow(desk->Discard(second, {"ann", "wrong"})); }), 1);
+  ValueOrThrow(store->Finish(first, SucceededReport(), Succeed()));
+  EXPECT_THAT(Claim(*store), IsEmpty());
+  writer.Exec("COMMIT");
+  const std::vector<ClaimedTask> third = Claim(*store);
+  ASSERT_THAT(third, SizeIs(1));
+  EXPECT_EQ(third[0].task.idempotency_key, "3");
 }
 
 TEST_F(PostgresTasks, AnOpenWriterDoesNotKeepTheOneBeforeFromBeingClaimedOrFailing) {
@@ -247,12 +328,12 @@ TEST_F(PostgresTasks, AClaimDoesNotReadWhatIsOverOrHeldUp) {
   // As many over as a store keeps, and many behind one that is dead.
   admin().Exec(
       "INSERT INTO sealane.task (id, tenant, target, operation, idempotency_key, request, request_hash, content_type,"
-      " headers, created_at, due_at, ended_at, state, order_key, waits)"
+      " headers, created_at, due_at, ended_at, state, order_key, waits, blocks)"
       " SELECT gen_random_uuid(), '', 'billing', '/x', 'over-' || n, ''::bytea, '', 'text/plain', '{}'::json, now(),"
-      " now() - interval '1 day', now(), 'SUCCEEDED', null, false FROM generate_series(1, 20000) n"
+      " now() - interval '1 day', now(), 'SUCCEEDED', null, false, false FROM generate_series(1, 20000) n"
       " UNION ALL SELECT gen_random_uuid(), '', 'billing', '/x', 'held-' || n, ''::bytea, '', 'text/plain', "
       "'{}'::json, now(),"
-      " now() - interval '1 day', null, CASE n WHEN 1 THEN 'DEAD' ELSE 'PENDING' END, 'o', n > 1"
+      " now() - interval '1 day', null, CASE n WHEN 1 THEN 'DEAD' ELSE 'PENDING' END, 'o', n > 1, true"
       " FROM generate_series(1, 20000) n");
   EXPECT_LE(PagesOfAClaim(admin()), 2 * before + 20) << "before statistics";
   admin().Exec("ANALYZE sealane.task");
