@@ -12,6 +12,8 @@ insert into {schema}.setting values
 -- whoever claims: behind one task that is dead there can be a hundred thousand others.
 -- blocks: those behind it have to wait for it. True until it is over, and longer when somebody was enqueueing behind it
 -- at that moment: then whoever claims lets the next one pass, once those transactions have ended.
+-- claims: how often it was claimed, and so the fencing token. A claim that is given back takes its attempt with it, so
+-- that the number of an attempt comes again; this one does not.
 -- status, code and message are of the last attempt that ended.
 create table {schema}.task (
   place           bigint      primary key generated always as identity,
@@ -23,6 +25,7 @@ create table {schema}.task (
   id              uuid        not null unique,
   attempts        integer     not null default 0,
   tries           integer     not null default 0,  -- attempts since a person last asked for a retry
+  claims          bigint      not null default 0,
   status          integer,
   waits           boolean     not null default false,
   blocks          boolean     not null default true,
@@ -65,6 +68,7 @@ create index task_over on {schema}.task (ended_at) where state in ('SUCCEEDED', 
 -- A row per attempt, written when it begins. One without an end is under way, or its dispatcher died.
 create table {schema}.task_attempt (
   task           bigint      not null references {schema}.task (place) on delete cascade,
+  claim          bigint      not null,  -- of the claim that began it
   started_at     timestamptz not null,
   ended_at       timestamptz,
   took_us        bigint,
@@ -361,7 +365,7 @@ $$;
 -- Takes what is due, longest due first, and begins an attempt for each. One descent per target, whatever else is there.
 create function {schema}.task_claim(owner text, targets text[], claim_max bigint, lease_ms bigint)
   returns table (
-    id uuid, attempt integer, tries integer, in_doubt boolean, created_at bigint, request_hash text, tenant text,
+    id uuid, claim bigint, attempt integer, tries integer, in_doubt boolean, created_at bigint, request_hash text, tenant text,
     target text, operation text, idempotency_key text, order_key text, content_type text, headers json,
     correlation_id text, causation_id text, traceparent text, result_topic text, result_key text, not_before bigint,
     request bytea)
@@ -375,10 +379,10 @@ begin
   return query
     with chosen as materialized (
       -- The state is the one after the lock was had, which may be newer than what this statement sees.
-      select c.place, c.due, c.state, c.attempts
+      select c.place, c.due, c.state, c.claims
         from (select distinct u.target from unnest(task_claim.targets) as u(target)) u
        cross join lateral (
-             select t.place, coalesce(t.claimed_until, t.due_at) as due, t.state, t.attempts
+             select t.place, coalesce(t.claimed_until, t.due_at) as due, t.state, t.claims
                from {schema}.task t
               where t.target = u.target and not t.waits and t.state in ('PENDING', 'SENDING', 'FAILED')
                 and coalesce(t.claimed_until, t.due_at) <= at
@@ -389,10 +393,10 @@ begin
       update {schema}.task_attempt a
          set ended_at = at, verdict = 'unknown', code = 'interrupted', message = why
         from chosen c
-       where c.state = 'SENDING' and a.task = c.place and a.number = c.attempts and a.ended_at is null
+       where c.state = 'SENDING' and a.task = c.place and a.claim = c.claims and a.ended_at is null
     ), claimed as (
       update {schema}.task t
-         set state = 'SENDING', attempts = t.attempts + 1, tries = t.tries + 1,
+         set state = 'SENDING', claims = t.claims + 1, attempts = t.attempts + 1, tries = t.tries + 1,
              in_doubt = t.in_doubt or c.state = 'SENDING', owner = task_claim.owner,
              claimed_until = at + lease_ms * interval '1 millisecond',
              status = case when c.state = 'SENDING' then null else t.status end,
@@ -401,10 +405,10 @@ begin
         from chosen c where t.place = c.place
       returning t.*, c.due
     ), begun as (
-      insert into {schema}.task_attempt (task, number, owner, started_at)
-      select c.place, c.attempts, task_claim.owner, at from claimed c
+      insert into {schema}.task_attempt (task, claim, number, owner, started_at)
+      select c.place, c.claims, c.attempts, task_claim.owner, at from claimed c
     )
-    select c.id, c.attempts, c.tries, c.in_doubt, (extract(epoch from c.created_at) * 1000000)::bigint, c.request_hash,
+    select c.id, c.claims, c.attempts, c.tries, c.in_doubt, (extract(epoch from c.created_at) * 1000000)::bigint, c.request_hash,
            c.tenant, c.target, c.operation, c.idempotency_key, c.order_key, c.content_type, c.headers, c.correlation_id,
            c.causation_id, c.traceparent, c.result_topic, c.result_key,
            (extract(epoch from c.not_before) * 1000000)::bigint, c.request
@@ -414,7 +418,7 @@ $$;
 
 -- Writes down how an attempt went. Whoever says so late knows more than whoever found nobody there.
 create function {schema}.task_close_attempt(
-  id uuid, attempt integer, verdict text, status integer, code text, message text, response bytea,
+  id uuid, claim bigint, verdict text, status integer, code text, message text, response bytea,
   response_cut boolean, response_type text, retry_after_ms bigint, took_us bigint) returns void
   language sql security definer set search_path = pg_catalog, pg_temp as $$
   update {schema}.task_attempt a
@@ -424,13 +428,13 @@ create function {schema}.task_close_attempt(
          response_type = task_close_attempt.response_type, retry_after_ms = task_close_attempt.retry_after_ms,
          took_us = task_close_attempt.took_us
     from {schema}.task t
-   where t.id = task_close_attempt.id and a.task = t.place and a.number = task_close_attempt.attempt
+   where t.id = task_close_attempt.id and a.task = t.place and a.claim = task_close_attempt.claim
      and (a.ended_at is null or a.code = 'interrupted');
 $$;
 
 -- Closes the attempt and moves the task on: SUCCEEDED, FAILED or DEAD.
 create function {schema}.task_finish(
-  id uuid, attempt integer, state text, due_in_ms bigint, verdict text, status integer, code text, message text,
+  id uuid, claim bigint, state text, due_in_ms bigint, verdict text, status integer, code text, message text,
   response bytea, response_cut boolean, response_type text, retry_after_ms bigint, took_us bigint) returns void
   language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -446,20 +450,20 @@ begin
   -- out, and what succeeded would be sent again. The strong lock is had when there are none.
   if state = 'SUCCEEDED' then
     select t.place, t.tenant, t.target, t.order_key into ours from {schema}.task t
-     where t.id = task_finish.id and t.state = 'SENDING' and t.attempts = task_finish.attempt for update skip locked;
+     where t.id = task_finish.id and t.state = 'SENDING' and t.claims = task_finish.claim for update skip locked;
     passes := found;
   end if;
   if not passes then
     select t.place, t.tenant, t.target, t.order_key into ours from {schema}.task t
-     where t.id = task_finish.id and t.state = 'SENDING' and t.attempts = task_finish.attempt for no key update;
+     where t.id = task_finish.id and t.state = 'SENDING' and t.claims = task_finish.claim for no key update;
   end if;
   if not passes and not found then
-    raise exception 'attempt % of task % is not the one that counts', attempt, id
-      using errcode = 'check_violation', constraint = 'sealane_task_fenced', column = 'attempt',
+    raise exception 'claim % of task % is not the one that counts', claim, id
+      using errcode = 'check_violation', constraint = 'sealane_task_fenced', column = 'claim',
             detail = 'code: task_fenced';
   end if;
   at := clock_timestamp();
-  perform {schema}.task_close_attempt(id, attempt, verdict, status, code, message, response, response_cut,
+  perform {schema}.task_close_attempt(id, claim, verdict, status, code, message, response, response_cut,
                                       response_type, retry_after_ms, took_us);
   update {schema}.task t
      set state = task_finish.state, blocks = not passes, claimed_until = null, status = task_finish.status, code = task_finish.code,
@@ -475,16 +479,16 @@ end
 $$;
 
 -- Gives back what was claimed and not begun.
-create function {schema}.task_release(ids uuid[], attempts integer[]) returns void
+create function {schema}.task_release(ids uuid[], claims bigint[]) returns void
   language sql security definer set search_path = pg_catalog, pg_temp as $$
   with ours as materialized (
-    select t.place, t.attempts
+    select t.place, t.claims
       from {schema}.task t
-      join unnest(task_release.ids, task_release.attempts) as u(id, attempt) on t.id = u.id
-     where t.state = 'SENDING' and t.attempts = u.attempt
+      join unnest(task_release.ids, task_release.claims) as u(id, claim) on t.id = u.id
+     where t.state = 'SENDING' and t.claims = u.claim
      order by t.place for no key update of t
   ), gone as (
-    delete from {schema}.task_attempt a using ours o where a.task = o.place and a.number = o.attempts
+    delete from {schema}.task_attempt a using ours o where a.task = o.place and a.claim = o.claims
   )
   update {schema}.task t
      set state = case when t.attempts = 1 then 'PENDING' else 'FAILED' end, attempts = t.attempts - 1,

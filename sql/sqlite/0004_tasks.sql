@@ -7,6 +7,7 @@ INSERT INTO sealane_setting VALUES
 -- that a task that is given back is due as before. claimed_until: of a SENDING one, when its lease ends. tries:
 -- attempts since a person last asked for a retry. waits: an earlier one with the same tenant, target and order key is
 -- not over; kept in the row, because behind one task that is dead there can be a hundred thousand others.
+-- claims: how often it was claimed, and so the fencing token; the number of an attempt that was given back comes again.
 -- request_hash is null for tasks that came by plain SQL. status, code and message are of the last attempt that ended.
 CREATE TABLE sealane_task (
   place           INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
@@ -22,6 +23,7 @@ CREATE TABLE sealane_task (
   in_doubt        INTEGER NOT NULL DEFAULT 0 CHECK (in_doubt IN (0, 1)),
   attempts        INTEGER NOT NULL DEFAULT 0,
   tries           INTEGER NOT NULL DEFAULT 0,
+  claims          INTEGER NOT NULL DEFAULT 0,
   created_at      INTEGER NOT NULL DEFAULT (CAST(strftime('%s', 'now') AS INTEGER) * 1000000
                                             + CAST(substr(strftime('%f', 'now'), 4, 3) AS INTEGER) * 1000),
   not_before      INTEGER CHECK (not_before BETWEEN 0 AND 253402300799999999),
@@ -68,10 +70,12 @@ BEGIN
                      AND order_key IS NOT NULL AND state NOT IN ('SUCCEEDED', 'DISCARDED') ORDER BY place LIMIT 1);
 END;
 
--- A row per attempt, written when it begins. One without an end is under way, or its dispatcher died.
+-- A row per attempt, written when it begins, with the claim that began it. One without an end is under way, or its
+-- dispatcher died.
 CREATE TABLE sealane_task_attempt (
   task           INTEGER NOT NULL REFERENCES sealane_task (place) ON DELETE CASCADE,
   number         INTEGER NOT NULL,
+  claim          INTEGER NOT NULL,
   owner          TEXT    NOT NULL,
   started_at     INTEGER NOT NULL,
   ended_at       INTEGER,

@@ -10,8 +10,8 @@ TaskName NameOf(const Task& task) {
   return {task.tenant, task.target, task.operation, task.idempotency_key};
 }
 
-void TaskRecord::CloseAttempt(std::int32_t number, const AttemptReport& report, Timestamp now) {
-  const auto attempt = std::ranges::find(tried, number, &TaskAttempt::number);
+void TaskRecord::CloseAttempt(std::int64_t claim, const AttemptReport& report, Timestamp now) {
+  const auto attempt = std::ranges::find(tried, claim, &BegunAttempt::claim);
   if (attempt == tried.end()) return;
   // Whoever says late how it went knows more than whoever found nobody there.
   if (attempt->report && attempt->report->code != "interrupted") return;

@@ -15,12 +15,17 @@ namespace sealane::memory {
 using TaskName = std::tuple<std::string, std::string, std::string, std::string>;  // tenant, target, operation, key
 TaskName NameOf(const Task& task);
 
+struct BegunAttempt : TaskAttempt {
+  std::int64_t claim = 0;  ///< of the claim that began it
+};
+
 /// A task and everything dispatchers and operators have written about it.
 struct TaskRecord {
   std::int64_t place = 0;  ///< in the order of enqueueing
   NewTask task;
   Timestamp created_at{};
   TaskState state = TaskState::kPending;
+  std::int64_t claims = 0;
   std::int32_t attempts = 0;
   std::int32_t tries = 0;
   bool in_doubt = false;
@@ -30,16 +35,16 @@ struct TaskRecord {
   std::optional<std::int32_t> status = {};  ///< this and the next two: of the last attempt that ended
   std::string error_code = {};
   std::string error_message = {};
-  std::vector<TaskAttempt> tried = {};
+  std::vector<BegunAttempt> tried = {};
 
   bool is_over() const { return state == TaskState::kSucceeded || state == TaskState::kDiscarded; }
   bool waits() const { return state == TaskState::kPending || state == TaskState::kFailed; }
   /// When it may be claimed, were there no other tasks; empty: it may not.
   std::optional<Timestamp> claimable_at() const { return waits() ? std::optional(due_at) : lease_until; }
-  /// Whether this attempt is the one that counts.
-  bool is_at(const ClaimedTask& claimed) const { return state == TaskState::kSending && attempts == claimed.attempt; }
-  /// Writes down how the attempt of that number went. One that somebody has said something about is left alone.
-  void CloseAttempt(std::int32_t number, const AttemptReport& report, Timestamp now);
+  /// Whether this claim is the one that counts.
+  bool is_at(const ClaimedTask& claimed) const { return state == TaskState::kSending && claims == claimed.claim; }
+  /// Writes down how the attempt of that claim went. One that somebody has said something about is left alone.
+  void CloseAttempt(std::int64_t claim, const AttemptReport& report, Timestamp now);
 };
 
 struct TaskTables {

@@ -25,17 +25,23 @@ void Remember(TaskRecord& record, const AttemptReport& report) {
 
 ClaimedTask Begin(TaskRecord& record, const TaskClaim& claim, Timestamp now) {
   if (record.state == TaskState::kSending) {
-    record.CloseAttempt(record.attempts, InterruptedAttempt(), now);
+    record.CloseAttempt(record.claims, InterruptedAttempt(), now);
     Remember(record, InterruptedAttempt());
   }
   record.state = TaskState::kSending;
   record.lease_until = now + claim.lease;
+  ++record.claims;
   ++record.attempts;
   ++record.tries;
-  record.tried.push_back({.number = record.attempts, .owner = claim.owner, .started_at = now});
+  BegunAttempt& begun = record.tried.emplace_back();
+  begun.claim = record.claims;
+  begun.number = record.attempts;
+  begun.owner = claim.owner;
+  begun.started_at = now;
   return {.id = record.task.id,
           .task = record.task.task,
           .request_hash = record.task.request_hash,
+          .claim = record.claims,
           .attempt = record.attempts,
           .tries = record.tries,
           .in_doubt = record.in_doubt,
@@ -68,7 +74,7 @@ class MemoryTaskStore final : public TaskStore {
     const std::function<Status(TaskTables&)> move_on = [&](TaskTables& tables) -> Status {
       TaskRecord* const record = tables.Find(claimed.id);
       if (record == nullptr || !record->is_at(claimed)) return TaskFenced(claimed);
-      record->CloseAttempt(claimed.attempt, report, now);
+      record->CloseAttempt(claimed.claim, report, now);
       Remember(*record, report);
       record->state = step.state;
       record->lease_until.reset();
@@ -82,7 +88,7 @@ class MemoryTaskStore final : public TaskStore {
     Status moved = transaction.CommitWith(move_on);
     if (moved) return moved;
     database_->WithTasks([&](TaskTables& tables) {
-      if (TaskRecord* const record = tables.Find(claimed.id)) record->CloseAttempt(claimed.attempt, report, now);
+      if (TaskRecord* const record = tables.Find(claimed.id)) record->CloseAttempt(claimed.claim, report, now);
     });
     return moved;
   }

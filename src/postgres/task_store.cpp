@@ -47,6 +47,7 @@ Result<ClaimedTask> ReadClaimed(const PgResult& result, int number) {
   FieldReader row(result, number);
   ClaimedTask claimed;
   SEALANE_ASSIGN_OR_RETURN(claimed.id, ReadTaskId(row.Text()));
+  claimed.claim = row.Int();
   claimed.attempt = static_cast<std::int32_t>(row.Int());
   claimed.tries = static_cast<std::int32_t>(row.Int());
   claimed.in_doubt = row.Truth();
@@ -108,14 +109,14 @@ Result<std::vector<ClaimedTask>> PostgresTaskStore::Claim(const TaskClaim& claim
 Status PostgresTaskStore::Finish(const ClaimedTask& claimed, const AttemptReport& report, const TaskStep& step) {
   std::vector<Call> calls;
   calls.push_back(Function("task_finish"));
-  calls.back().Uuid(claimed.id).Int4(claimed.attempt).Text(ToString(step.state)).Int8(CountOf(step.retry_after));
+  calls.back().Uuid(claimed.id).Int8(claimed.claim).Text(ToString(step.state)).Int8(CountOf(step.retry_after));
   AddReport(report, calls.back());
   if (step.event) calls.push_back(AppendOf(schema_, *step.event));
   const auto finished = Commit(std::move(calls));
   if (finished) return Ok();
   if (finished.error().kind() != ErrorKind::kFenced) return finished.error();
   Call close = Function("task_close_attempt");
-  close.Uuid(claimed.id).Int4(claimed.attempt);
+  close.Uuid(claimed.id).Int8(claimed.claim);
   AddReport(report, close);
   SEALANE_RETURN_IF_ERROR(Commit({std::move(close)}));
   return TaskFenced(claimed);
@@ -123,8 +124,8 @@ Status PostgresTaskStore::Finish(const ClaimedTask& claimed, const AttemptReport
 
 Status PostgresTaskStore::Release(std::span<const ClaimedTask> claimed) {
   Call call = Function("task_release");
-  call.Uuids(claimed, [](const ClaimedTask& one) { return one.id; }).Int4s(claimed, [](const ClaimedTask& one) {
-    return one.attempt;
+  call.Uuids(claimed, [](const ClaimedTask& one) { return one.id; }).Int8s(claimed, [](const ClaimedTask& one) {
+    return one.claim;
   });
   SEALANE_RETURN_IF_ERROR(Commit({std::move(call)}));
   return Ok();

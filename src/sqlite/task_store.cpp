@@ -31,7 +31,7 @@ struct Candidate {
   Timestamp due{};
   std::int64_t place = 0;
   bool was_sending = false;
-  std::int32_t attempts = 0;
+  std::int64_t claims = 0;
   friend auto operator<=>(const Candidate&, const Candidate&) = default;
 };
 
@@ -51,8 +51,8 @@ class SqliteTaskStore final : public TaskStore {
   Result<std::vector<Candidate>> FindDue(const TaskClaim& claim, Timestamp now);
   Result<ClaimedTask> Begin(const Candidate& candidate, const TaskClaim& claim, Timestamp now);
   /// Writes down how an attempt went. One that somebody has said something about is left alone.
-  Status CloseAttempt(std::int64_t place, std::int32_t number, const AttemptReport& report, Timestamp now);
-  /// The place of the task when this attempt is the one that counts.
+  Status CloseAttempt(std::int64_t place, std::int64_t claim, const AttemptReport& report, Timestamp now);
+  /// The place of the task when this claim is the one that counts.
   Result<std::optional<std::int64_t>> FindOurs(const ClaimedTask& claimed);
   Result<std::optional<std::int64_t>> FindPlace(const EventId& id);
   Status MoveOn(std::int64_t place, const AttemptReport& report, const TaskStep& step, Timestamp now);
@@ -78,7 +78,7 @@ Result<std::vector<Candidate>> SqliteTaskStore::FindDue(const TaskClaim& claim, 
   for (const std::string& target : std::set<std::string>(claim.targets.begin(), claim.targets.end())) {
     SEALANE_ASSIGN_OR_RETURN(
         const BookedStatement select,
-        statements_.Take("SELECT coalesce(claimed_until, due_at), place, state = 'SENDING', attempts"
+        statements_.Take("SELECT coalesce(claimed_until, due_at), place, state = 'SENDING', claims"
                          " FROM sealane_task INDEXED BY sealane_task_due WHERE target = ? AND NOT waits"
                          " AND state IN ('PENDING', 'SENDING', 'FAILED') AND coalesce(claimed_until, due_at) <= ?"
                          " ORDER BY coalesce(claimed_until, due_at), place LIMIT ?"));
@@ -91,7 +91,7 @@ Result<std::vector<Candidate>> SqliteTaskStore::FindDue(const TaskClaim& claim, 
       candidate.due = row.Time();
       candidate.place = row.Int();
       candidate.was_sending = row.Int() != 0;
-      candidate.attempts = static_cast<std::int32_t>(row.Int());
+      candidate.claims = row.Int();
     }
   }
   std::ranges::sort(due);
@@ -102,7 +102,7 @@ Result<std::vector<Candidate>> SqliteTaskStore::FindDue(const TaskClaim& claim, 
 Result<ClaimedTask> SqliteTaskStore::Begin(const Candidate& candidate, const TaskClaim& claim, Timestamp now) {
   if (candidate.was_sending) {
     const AttemptReport interrupted = InterruptedAttempt();
-    SEALANE_RETURN_IF_ERROR(CloseAttempt(candidate.place, candidate.attempts, interrupted, now));
+    SEALANE_RETURN_IF_ERROR(CloseAttempt(candidate.place, candidate.claims, interrupted, now));
     SEALANE_ASSIGN_OR_RETURN(const BookedStatement note,
                              statements_.Take("UPDATE sealane_task SET in_doubt = 1, status = NULL, code = ?2,"
                                               " message = ?3 WHERE place = ?1"));
@@ -110,8 +110,9 @@ Result<ClaimedTask> SqliteTaskStore::Begin(const Candidate& candidate, const Tas
     SEALANE_RETURN_IF_ERROR(note->Run());
   }
   static const std::string take_sql = fmt::format(
-      "UPDATE sealane_task SET state = 'SENDING', attempts = attempts + 1, tries = tries + 1, owner = ?2,"
-      " claimed_until = ?3 WHERE place = ?1 RETURNING id, attempts, tries, in_doubt, created_at, request_hash, {}",
+      "UPDATE sealane_task SET state = 'SENDING', claims = claims + 1, attempts = attempts + 1, tries = tries + 1,"
+      " owner = ?2, claimed_until = ?3 WHERE place = ?1 RETURNING id, claims, attempts, tries, in_doubt, created_at, "
+      "request_hash, {}",
       kTaskFields);
   SEALANE_ASSIGN_OR_RETURN(const BookedStatement take, statements_.Take(take_sql));
   take->Bind(candidate.place).Bind(EscapeForTerminal(claim.owner)).Bind(now + claim.lease);
@@ -119,6 +120,7 @@ Result<ClaimedTask> SqliteTaskStore::Begin(const Candidate& candidate, const Tas
   RowReader row(*take);
   ClaimedTask claimed;
   SEALANE_ASSIGN_OR_RETURN(claimed.id, ReadTaskId(row.Text()));
+  claimed.claim = row.Int();
   claimed.attempt = static_cast<std::int32_t>(row.Int());
   claimed.tries = static_cast<std::int32_t>(row.Int());
   claimed.in_doubt = row.Int() != 0;
@@ -127,10 +129,12 @@ Result<ClaimedTask> SqliteTaskStore::Begin(const Candidate& candidate, const Tas
   SEALANE_ASSIGN_OR_RETURN(claimed.task, ReadTask(row));
   SEALANE_RETURN_IF_ERROR(take->Run());
 
-  SEALANE_ASSIGN_OR_RETURN(const BookedStatement begin,
-                           statements_.Take("INSERT INTO sealane_task_attempt (task, number, owner, started_at)"
-                                            " VALUES (?, ?, ?, ?)"));
-  begin->Bind(candidate.place).Bind(std::int64_t{claimed.attempt}).Bind(EscapeForTerminal(claim.owner)).Bind(now);
+  SEALANE_ASSIGN_OR_RETURN(
+      const BookedStatement begin,
+      statements_.Take("INSERT INTO sealane_task_attempt (task, claim, number, owner, started_at)"
+                       " VALUES (?, ?, ?, ?, ?)"));
+  begin->Bind(candidate.place).Bind(claimed.claim).Bind(std::int64_t{claimed.attempt});
+  begin->Bind(EscapeForTerminal(claim.owner)).Bind(now);
   SEALANE_RETURN_IF_ERROR(begin->Run());
   return claimed;
 }
@@ -156,15 +160,15 @@ Result<std::vector<ClaimedTask>> SqliteTaskStore::Claim(const TaskClaim& claim) 
 
 // ---- finishing
 
-Status SqliteTaskStore::CloseAttempt(std::int64_t place, std::int32_t number, const AttemptReport& report,
+Status SqliteTaskStore::CloseAttempt(std::int64_t place, std::int64_t claim, const AttemptReport& report,
                                      Timestamp now) {
   SEALANE_ASSIGN_OR_RETURN(
       const BookedStatement close,
       statements_.Take("UPDATE sealane_task_attempt SET ended_at = ?3, verdict = ?4, status = ?5, code = ?6,"
                        " message = ?7, response = ?8, response_cut = ?9, response_type = ?10, retry_after_ms = ?11,"
-                       " took_us = ?12 WHERE task = ?1 AND number = ?2"
+                       " took_us = ?12 WHERE task = ?1 AND claim = ?2"
                        " AND (ended_at IS NULL OR code = 'interrupted')"));
-  close->Bind(place).Bind(std::int64_t{number}).Bind(now).Bind(ToString(report.verdict));
+  close->Bind(place).Bind(claim).Bind(now).Bind(ToString(report.verdict));
   report.status ? close->Bind(std::int64_t{*report.status}) : close->BindNull();
   close->BindOptional(EscapeForTerminal(report.code)).BindOptional(EscapeForTerminal(report.message));
   close->BindBlob(report.response).Bind(std::int64_t{report.response_cut ? 1 : 0});
@@ -177,8 +181,8 @@ Status SqliteTaskStore::CloseAttempt(std::int64_t place, std::int32_t number, co
 Result<std::optional<std::int64_t>> SqliteTaskStore::FindOurs(const ClaimedTask& claimed) {
   SEALANE_ASSIGN_OR_RETURN(const BookedStatement select,
                            statements_.Take("SELECT place FROM sealane_task"
-                                            " WHERE id = ? AND state = 'SENDING' AND attempts = ?"));
-  select->Bind(claimed.id.ToString()).Bind(std::int64_t{claimed.attempt});
+                                            " WHERE id = ? AND state = 'SENDING' AND claims = ?"));
+  select->Bind(claimed.id.ToString()).Bind(claimed.claim);
   SEALANE_ASSIGN_OR_RETURN(const bool found, select->Step());
   return found ? std::optional(select->Int(0)) : std::nullopt;
 }
@@ -215,12 +219,12 @@ Status SqliteTaskStore::Finish(const ClaimedTask& claimed, const AttemptReport& 
   if (!ours) {
     SEALANE_ASSIGN_OR_RETURN(const auto place, FindPlace(claimed.id));
     if (place) {
-      SEALANE_RETURN_IF_ERROR(CloseAttempt(*place, claimed.attempt, report, now));
+      SEALANE_RETURN_IF_ERROR(CloseAttempt(*place, claimed.claim, report, now));
       SEALANE_RETURN_IF_ERROR(transaction.Commit());
     }
     return TaskFenced(claimed);
   }
-  SEALANE_RETURN_IF_ERROR(CloseAttempt(*ours, claimed.attempt, report, now));
+  SEALANE_RETURN_IF_ERROR(CloseAttempt(*ours, claimed.claim, report, now));
   SEALANE_RETURN_IF_ERROR(MoveOn(*ours, report, step, now));
   if (step.event) SEALANE_RETURN_IF_ERROR(SqliteTransaction(connection_.get()).Append({&*step.event, 1}));
   return transaction.Commit();
@@ -232,8 +236,8 @@ Status SqliteTaskStore::Release(std::span<const ClaimedTask> claimed) {
     SEALANE_ASSIGN_OR_RETURN(const auto ours, FindOurs(one));
     if (!ours) continue;
     SEALANE_ASSIGN_OR_RETURN(const BookedStatement forget,
-                             statements_.Take("DELETE FROM sealane_task_attempt WHERE task = ? AND number = ?"));
-    forget->Bind(*ours).Bind(std::int64_t{one.attempt});
+                             statements_.Take("DELETE FROM sealane_task_attempt WHERE task = ? AND claim = ?"));
+    forget->Bind(*ours).Bind(one.claim);
     SEALANE_RETURN_IF_ERROR(forget->Run());
     SEALANE_ASSIGN_OR_RETURN(
         const BookedStatement release,

@@ -38,7 +38,8 @@ struct ClaimedTask {
   EventId id;
   Task task;
   std::string request_hash;
-  std::int32_t attempt = 0;  ///< 1, 2, ... over its whole life; the fencing token
+  std::int64_t claim = 0;    ///< 1, 2, ... over its whole life, never the same again; the fencing token
+  std::int32_t attempt = 0;  ///< 1, 2, ... over its whole life; that of a claim that was given back comes again
   std::int32_t tries = 0;    ///< the same since a person last asked for a retry; what the policy counts
   bool in_doubt = false;     ///< an earlier attempt may have taken effect without our knowing
   Timestamp created_at{};
@@ -81,12 +82,12 @@ class TaskStore {
   virtual Result<std::vector<ClaimedTask>> Claim(const TaskClaim& claim) = 0;
 
   /// Closes the attempt, moves the task on and appends the event, in one transaction. kFenced (`task_fenced`) when
-  /// somebody else has begun a later attempt or a person has decided: nothing is written then but the end of this
+  /// somebody has claimed it since or a person has decided: nothing is written then but the end of this
   /// attempt, for the record.
   virtual Status Finish(const ClaimedTask& claimed, const AttemptReport& report, const TaskStep& step) = 0;
 
   /// Gives back what was claimed and not begun, as if it had never been claimed. Those that are fenced are passed
-  /// over.
+  /// over, so whoever does not know whether it worked says it again.
   virtual Status Release(std::span<const ClaimedTask> claimed) = 0;
 
   /// How long until something for these targets is due; zero: now; empty: nothing waits.

@@ -507,6 +507,26 @@ TEST_P(TaskStoreContract, WhatSomebodyElseHasIsNotReleased) {
   EXPECT_EQ(Find(task.id).summary.attempts, 2);
 }
 
+TEST_P(TaskStoreContract, AReleaseThatIsSaidAgainTakesNothingFromWhoeverClaimedSince) {
+  const NewTask task = SampleTask();
+  fixture().Enqueue(task);
+  const std::vector<ClaimedTask> mine = seat().Claim();
+  ValueOrThrow(seat().store().Release(mine));
+  TaskSeat other(fixture(), "host-2");
+  const ClaimedTask theirs = other.ClaimOne();
+  EXPECT_EQ(theirs.attempt, 1);
+  ValueOrThrow(seat().store().Release(mine));
+  const TaskDetails details = Find(task.id);
+  EXPECT_EQ(details.summary.state, TaskState::kSending);
+  ASSERT_THAT(details.attempts, SizeIs(1));
+  EXPECT_EQ(details.attempts[0].owner, "host-2");
+  EXPECT_EQ(seat().store().Finish(mine.at(0), RetryReport(), Die()).error().code(), "task_fenced");
+  EXPECT_EQ(StateOf(task), TaskState::kSending);
+  EXPECT_FALSE(Find(task.id).attempts[0].ended_at.has_value()) << "theirs is still under way";
+  ValueOrThrow(other.store().Finish(theirs, SucceededReport(), Succeed()));
+  EXPECT_EQ(StateOf(task), TaskState::kSucceeded);
+}
+
 // ---- looking ahead
 // --------------------------------------------------------------------------------------------------
 
