@@ -20,10 +20,17 @@ constexpr std::string_view kSummaryFields =
     " CASE WHEN state IN ('PENDING', 'SENDING', 'FAILED') THEN coalesce(claimed_until, due_at) END, ended_at, status,"
     " code, message";
 
+/// What the index sealane_task_open has.
+constexpr std::string_view kNotOver = "state NOT IN ('SUCCEEDED', 'DISCARDED')";
+
 Conditions ConditionsOf(const TaskFilter& filter) {
   Conditions conditions;
-  // As a constant, so that SQLite sees which index has it.
-  if (filter.state) conditions.AddFixed(fmt::format("state = '{}'", ToString(*filter.state)));
+  if (filter.state) {
+    // As a constant, and what the index is for said again, so that SQLite sees that it has it.
+    conditions.AddFixed(fmt::format("state = '{}'", ToString(*filter.state)));
+    const bool over = *filter.state == TaskState::kSucceeded || *filter.state == TaskState::kDiscarded;
+    if (!over) conditions.AddFixed(kNotOver);
+  }
   conditions.AddIf("target = ?", filter.target);
   conditions.AddIf("operation = ?", filter.operation);
   conditions.AddIf("tenant = ?", filter.tenant);
@@ -212,6 +219,7 @@ Result<std::int64_t> SqliteTaskDesk::MakeDue(const Conditions& conditions, std::
       fmt::format("state = 'FAILED', tries = 0, in_doubt = 0, due_at = {}, ended_at = NULL", kNowSql);
   Conditions retriable = conditions;
   retriable.AddFixed("state IN ('FAILED', 'DEAD')");
+  retriable.AddFixed(kNotOver);
   return Apply("task.retry", set, retriable, limit, why);
 }
 

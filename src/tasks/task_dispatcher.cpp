@@ -170,8 +170,10 @@ class TaskDispatcher::Impl {
   Status TendWhenDue(TaskWorker& worker) {
     const BootTime now = place_.clock.SinceBoot();
     if (!next_count_ || now >= *next_count_) {
-      next_count_ = now + std::min(place_.options.tend_interval, kCountInterval);
-      SEALANE_RETURN_IF_ERROR(worker.Count());
+      const Status counted = worker.Count();
+      // From its end on: where counting takes long, tasks come first nevertheless.
+      next_count_ = place_.clock.SinceBoot() + std::min(place_.options.tend_interval, kCountInterval);
+      SEALANE_RETURN_IF_ERROR(counted);
     }
     if (next_prune_ && now < *next_prune_) return Ok();
     next_prune_ = now + place_.options.tend_interval;

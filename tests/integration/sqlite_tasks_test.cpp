@@ -204,6 +204,68 @@ TEST_F(SqliteTasks, AClaimDoesNotReadWhatIsOverOrHeldUp) {
   EXPECT_LE(StepsOfALook(handle), 2 * before);
 }
 
+/// Writes down what every connection that is opened meanwhile runs.
+class Eavesdropper {
+ public:
+  Eavesdropper() {
+    heard().clear();
+    sqlite3_auto_extension(kEntry);
+  }
+  ~Eavesdropper() { sqlite3_cancel_auto_extension(kEntry); }
+  Eavesdropper(const Eavesdropper&) = delete;
+  Eavesdropper& operator=(const Eavesdropper&) = delete;
+
+  /// Selects from the table of tasks, with their values.
+  static std::vector<std::string> Looks() {
+    std::vector<std::string> looks = heard();
+    std::erase_if(looks, [](const std::string& sql) {
+      return !sql.starts_with("SELECT") || sql.find("sealane_task ") == std::string::npos;
+    });
+    return looks;
+  }
+
+ private:
+  static std::vector<std::string>& heard() {
+    static std::vector<std::string> heard;
+    return heard;
+  }
+  static int Note(unsigned, void*, void* statement, void*) {
+    char* const sql = sqlite3_expanded_sql(static_cast<sqlite3_stmt*>(statement));
+    heard().emplace_back(sql);
+    sqlite3_free(sql);
+    return 0;
+  }
+  static int Listen(sqlite3* connection, char**, const void*) {
+    return sqlite3_trace_v2(connection, SQLITE_TRACE_STMT, Note, nullptr);
+  }
+  // The type that SQLite wants is that of every extension's entry point.
+  static inline void (*const kEntry)() = reinterpret_cast<void (*)()>(Listen);
+};
+
+TEST_F(SqliteTasks, CountingAndLookingForWhatIsNotOverReadsNothingElse) {
+  const Eavesdropper eavesdropper;
+  ValueOrThrow(Open()->Count());
+  TaskFilter dead;
+  dead.state = TaskState::kDead;
+  const auto desk = ValueOrThrow(sqlite::OpenTaskDesk(options()));
+  ValueOrThrow(desk->List(dead));
+  ValueOrThrow(desk->Retry(dead, {"ann", "again"}));
+  const std::vector<std::string> looks = Eavesdropper::Looks();
+  EXPECT_THAT(looks, SizeIs(8)) << "four states, the oldest of two, a list, a choice";
+  for (const std::string& sql : looks) {
+    sqlite3_stmt* statement = nullptr;
+    const SqliteHandle handle = Handle();
+    ASSERT_EQ(sqlite3_prepare_v2(handle.get(), ("EXPLAIN QUERY PLAN " + sql).c_str(), -1, &statement, nullptr),
+              SQLITE_OK);
+    std::string plan;
+    while (sqlite3_step(statement) == SQLITE_ROW) {
+      plan += reinterpret_cast<const char*>(sqlite3_column_text(statement, 3));
+    }
+    sqlite3_finalize(statement);
+    EXPECT_THAT(plan, HasSubstr("sealane_task_open (state=?")) << sql;
+  }
+}
+
 TEST_F(SqliteTasks, AFileFromBeforeTasksKeepsItsData) {
   const SqliteFile file;
   std::vector<Migration> older = sqlite::EmbeddedMigrations();

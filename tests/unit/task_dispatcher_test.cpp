@@ -70,6 +70,40 @@ class FakeExecutor final : public TaskExecutor {
   std::vector<std::string> seen_;
 };
 
+/// A store whose answers come late.
+class SlowTaskStore final : public TaskStore {
+ public:
+  struct Delays {
+    std::chrono::milliseconds claim{0};
+    std::chrono::milliseconds count{0};
+  };
+  SlowTaskStore(std::unique_ptr<TaskStore> store, const Delays& delays, ManualClock& clock)
+      : store_(std::move(store)), delays_(delays), clock_(clock) {}
+
+  Result<std::vector<ClaimedTask>> Claim(const TaskClaim& claim) override {
+    auto claimed = store_->Claim(claim);
+    clock_.Advance(delays_.claim);
+    return claimed;
+  }
+  Status Finish(const ClaimedTask& claimed, const AttemptReport& report, const TaskStep& step) override {
+    return store_->Finish(claimed, report, step);
+  }
+  Status Release(std::span<const ClaimedTask> claimed) override { return store_->Release(claimed); }
+  Result<std::optional<std::chrono::milliseconds>> NextDue(std::span<const std::string> targets) override {
+    return store_->NextDue(targets);
+  }
+  Result<TaskCounts> Count() override {
+    clock_.Advance(delays_.count);
+    return store_->Count();
+  }
+  Result<std::int64_t> Prune(Timestamp before, std::size_t limit) override { return store_->Prune(before, limit); }
+
+ private:
+  const std::unique_ptr<TaskStore> store_;
+  const Delays& delays_;
+  ManualClock& clock_;
+};
+
 AttemptReport RefusedReport() {
   AttemptReport report;
   report.verdict = AttemptVerdict::kRefused;
@@ -99,7 +133,8 @@ class DispatcherTest : public ::testing::Test {
         options_, TaskTargets{{"billing", target}},
         [this]() -> Result<std::unique_ptr<TaskStore>> {
           ++opened_;
-          return memory::MakeTaskStore(database_, faults_);
+          return std::unique_ptr<TaskStore>(
+              std::make_unique<SlowTaskStore>(memory::MakeTaskStore(database_, faults_), delays_, clock_));
         },
         outbox_, clock_, random_);
   }
@@ -129,6 +164,7 @@ class DispatcherTest : public ::testing::Test {
   TaskDispatcherOptions options_;
   RetryPolicy retry_;
   bool resend_in_doubt_ = true;
+  SlowTaskStore::Delays delays_;
   std::atomic<int> opened_ = 0;
 };
 
@@ -402,6 +438,18 @@ TEST_F(DispatcherTest, WhatWaitsIsCounted) {
   const auto dispatcher = Make();
   ValueOrThrow(dispatcher->RunOnce());
   EXPECT_EQ(dispatcher->stats().waiting.pending, 1);
+}
+
+TEST_F(DispatcherTest, CountingThatTakesLongDoesNotComeBeforeEveryTask) {
+  delays_.count = 6s;
+  for (const char* const key : {"a", "b", "c"}) Enqueue(SampleTask(key));
+  const auto dispatcher = Make();
+  for (int i = 0; i < 3; ++i) ValueOrThrow(dispatcher->RunOnce());
+  EXPECT_THAT(executor_->seen(), SizeIs(3));
+  EXPECT_EQ(faults_->count(TaskCall::kCount), 1);
+  clock_.Advance(5s);
+  ValueOrThrow(dispatcher->RunOnce());
+  EXPECT_EQ(faults_->count(TaskCall::kCount), 2);
 }
 
 // ---- running
