@@ -58,7 +58,7 @@ struct TaskDispatchReport {
 
 /// Carries out the tasks of a store. Any number of dispatchers work side by side; one may die at any moment, its
 /// tasks are taken over when their leases end and are sent again with the same key. No transaction is open during an
-/// attempt.
+/// attempt, and none begins that could last longer than its lease.
 ///
 /// After an attempt: succeeded, or again when the target's policy says so (a wait that the receiver asked for counts
 /// at least), or dead: refused, in doubt where the target says so, or the policy's attempts are used up. A task whose

@@ -155,6 +155,17 @@ Result<bool> TaskWorker::Prune() {
 // ---- the attempt
 // ----------------------------------------------------------------------------------------------------
 
+bool TaskWorker::IsTooLate(const HeldTask& held, const TaskExecutor& executor) const {
+  const auto left = std::chrono::duration_cast<milliseconds>(held.lease_until - place_.clock.SinceBoot());
+  if (executor.time_limit() <= left) return false;
+  LogWarning("a task was claimed too late to send it", {{"task", held.task.id.ToString()},
+                                                        {"target", EscapeForTerminal(held.task.task.target)},
+                                                        {"lease_left_ms", left.count()},
+                                                        {"attempt_max_ms", executor.time_limit().count()},
+                                                        {"hint", "make lease_margin longer if this happens often"}});
+  return true;
+}
+
 AttemptReport TaskWorker::Execute(const HeldTask& held, TaskExecutor& executor, std::stop_token stop) const {
   const BootTime began = place_.clock.SinceBoot();
   AttemptReport report;
@@ -182,6 +193,10 @@ EndedAttempt TaskWorker::CarryOut(HeldTask held, std::stop_token stop) {
   if (auto forbidden = Forbidden(task, target)) {
     ended.report = *std::move(forbidden);
     ended.step.state = TaskState::kDead;
+  } else if (IsTooLate(ended.held, *target.executor)) {
+    // A claim whose answer came late, or a machine that slept: by the end of it somebody else would send as well.
+    ended.given_back = true;
+    return ended;
   } else {
     ended.report = Execute(ended.held, *target.executor, std::move(stop));
     ended.given_back = ended.report.verdict == AttemptVerdict::kRetry && ended.report.code == "stopped";

@@ -36,7 +36,7 @@ struct EndedAttempt {
   HeldTask held;
   AttemptReport report;
   TaskStep step;
-  bool given_back = false;     ///< nothing was sent: the claim is taken back instead
+  bool given_back = false;     ///< nothing was sent: the claim is given back instead
   bool maybe_written = false;  ///< the answer to an earlier try was lost
 };
 
@@ -54,7 +54,8 @@ class TaskWorker {
   /// Forgets some of what is long over. Returns whether there is more.
   Result<bool> Prune();
 
-  /// Makes the attempt. No connection is used meanwhile.
+  /// Makes the attempt, unless the lease could end during it: then the task is given back. No connection is used
+  /// meanwhile.
   EndedAttempt CarryOut(HeldTask held, std::stop_token stop);
   /// Writes the end down. kFenced is taken note of and is no error here. After an error that MayPass() it can be
   /// tried again; the other errors stay as they are.
@@ -66,6 +67,8 @@ class TaskWorker {
   /// Forgets a connection that is of no use any more.
   template <class T>
   Result<T> Noted(Result<T> result);
+  /// Whether an attempt that begins now could go on after the lease.
+  bool IsTooLate(const HeldTask& held, const TaskExecutor& executor) const;
   AttemptReport Execute(const HeldTask& held, TaskExecutor& executor, std::stop_token stop) const;
   std::optional<NewEntry> EventOf(const ClaimedTask& task, const AttemptReport& report, TaskState state) const;
 

@@ -333,6 +333,20 @@ TEST_F(DispatcherTest, AnAttemptThatEndsAfterATakeoverIsFenced) {
   EXPECT_THAT(Events(), IsEmpty());
 }
 
+TEST_F(DispatcherTest, WhatWasClaimedTooLateToEndWithinTheLeaseIsGivenBack) {
+  const EventId id = Enqueue(SampleTask());
+  // An attempt takes up to 50 s, and the lease is 10 s longer.
+  delays_.claim = 10s + 1ms;
+  const auto dispatcher = Make();
+  ValueOrThrow(dispatcher->RunOnce());
+  EXPECT_THAT(executor_->seen(), IsEmpty()) << "somebody else could send at the same time";
+  EXPECT_EQ(StateOf(id), TaskState::kPending);
+  EXPECT_EQ(Find(id).summary.attempts, 0);
+  delays_.claim = 10s;
+  ValueOrThrow(dispatcher->RunOnce());
+  EXPECT_EQ(StateOf(id), TaskState::kSucceeded);
+}
+
 // ---- results
 // --------------------------------------------------------------------------------------------------------
 
