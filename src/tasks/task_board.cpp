@@ -29,10 +29,9 @@ void TaskBoard::Ended(const std::string& target, const AttemptReport& report, Ta
   TaskTargetStats& share = stats_.targets[target];
   if (state == TaskState::kSucceeded) ++share.succeeded;
   if (state == TaskState::kDead) ++share.dead;
-  if (state == TaskState::kFailed) {
-    ++share.failed;
-    share.unknown += report.verdict == AttemptVerdict::kUnknown ? 1 : 0;
-  }
+  if (state == TaskState::kFailed) ++share.failed;
+  // Whatever comes of it: where nothing is sent again in doubt, the task is dead.
+  if (report.verdict == AttemptVerdict::kUnknown) ++share.unknown;
   share.seconds.Add(std::chrono::duration<double>(report.took).count());
 }
 

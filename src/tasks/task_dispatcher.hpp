@@ -36,7 +36,7 @@ struct TaskDispatcherOptions {
 struct TaskTargetStats {
   std::uint64_t succeeded = 0;
   std::uint64_t failed = 0;   ///< attempts that will be repeated
-  std::uint64_t unknown = 0;  ///< of these: those that may have taken effect
+  std::uint64_t unknown = 0;  ///< attempts that may have taken effect, repeated or not
   std::uint64_t dead = 0;
   Histogram seconds;  ///< of attempts
 };

@@ -253,8 +253,11 @@ TEST_F(DispatcherTest, AnUnknownAttemptIsNotRepeatedWhereTheTargetSaysSo) {
   resend_in_doubt_ = false;
   const EventId id = Enqueue(SampleTask());
   executor_->Answer(UnknownReport());
-  ValueOrThrow(Make()->RunOnce());
+  const auto dispatcher = Make();
+  ValueOrThrow(dispatcher->RunOnce());
   EXPECT_EQ(StateOf(id), TaskState::kDead);
+  EXPECT_EQ(dispatcher->stats().targets.at("billing").unknown, 1U);
+  EXPECT_EQ(dispatcher->stats().targets.at("billing").dead, 1U);
   EXPECT_EQ(Find(id).summary.error_code, "in_doubt");
   EXPECT_THAT(Find(id).summary.error_message, HasSubstr("timeout"));
 }
