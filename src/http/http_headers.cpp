@@ -24,6 +24,7 @@ bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return Lower(x) == Lower(y); });
 }
 
+// Without the percent sign, which begins an encoded one.
 constexpr bool IsTokenChar(char c) {
   const bool alphanumeric = (c >= '0' && c <= '9') || (Lower(c) >= 'a' && Lower(c) <= 'z');
   return alphanumeric || std::string_view("!#$&'*+-.^_`|~").find(c) != std::string_view::npos;
@@ -37,10 +38,10 @@ void AppendPercent(std::string& out, char c) {
   out.push_back(kDigits[byte & 15U]);
 }
 
-std::string EncodedName(std::string_view name) {
+std::string EncodedName(std::string_view name, std::string_view also_kept = "") {
   std::string encoded;
   for (const char c : name) {
-    if (IsTokenChar(c)) {
+    if (IsTokenChar(c) || also_kept.find(c) != std::string_view::npos) {
       encoded.push_back(c);
     } else {
       AppendPercent(encoded, c);
@@ -91,8 +92,15 @@ bool HasName(const Headers& headers, std::string_view name) {
                      [&](const Header& header) { return EqualsIgnoringCase(header.name, name); });
 }
 
-std::string CarriedValue(std::string_view value) {
-  return IsCarried(value) ? std::string(value) : EncodedValue(value);
+// Names differ by more than case in HTTP: a second value stands behind the first, as a server would read two lines.
+void AddJoined(Headers& headers, std::string name, std::string value) {
+  const auto there = std::find_if(headers.begin(), headers.end(),
+                                  [&](const Header& header) { return EqualsIgnoringCase(header.name, name); });
+  if (there == headers.end()) {
+    headers.push_back({std::move(name), std::move(value)});
+  } else {
+    there->value += ", " + value;
+  }
 }
 
 // What an attempt says itself, whatever the task's headers are.
@@ -100,6 +108,10 @@ constexpr std::array<std::string_view, 3> kNamesOfAttempt = {"content-type", "x-
                                                              "x-sealane-attempt"};
 
 }  // namespace
+
+std::string CarriedValue(std::string_view value) {
+  return IsCarried(value) ? std::string(value) : EncodedValue(value);
+}
 
 std::vector<std::string> TaskHeaderLines(const ClaimedTask& claimed, const Headers& of_target) {
   const Task& task = claimed.task;
@@ -120,21 +132,29 @@ std::vector<std::string> TaskHeaderLines(const ClaimedTask& claimed, const Heade
     const bool taken = std::any_of(kNamesOfHttp.begin(), kNamesOfHttp.end(), is) ||
                        std::any_of(kNamesOfAttempt.begin(), kNamesOfAttempt.end(), is) ||
                        (!task.traceparent.empty() && is("traceparent")) || HasName(of_target, header.name);
-    lines.push_back(
-        Line((taken || header.name.empty() ? "own-" : "") + EncodedName(header.name), CarriedValue(header.value)));
+    // A percent sign stays: the name is one of HTTP already, and may have been encoded to be one.
+    lines.push_back(Line((taken || header.name.empty() ? "own-" : "") + EncodedName(header.name, "%"),
+                         CarriedValue(header.value)));
   }
   return lines;
 }
 
 Headers TaskHeadersOf(const WireMessage& message, std::string_view topic) {
   Headers headers = {{"Sealane-Topic", EncodedValue(topic)}, {"Sealane-Key", EncodedValue(message.key)}};
+  const auto is_ours = [](const Header& header) { return header.name.starts_with("ce_"); };
   for (const Header& header : message.headers) {
-    if (EqualsIgnoringCase(header.name, "content-type") || EqualsIgnoringCase(header.name, "traceparent")) continue;
-    if (header.name.starts_with("ce_")) {
-      headers.push_back({"ce-" + header.name.substr(3), EncodedValue(header.value)});
-    } else {
-      headers.push_back(header);
+    if (!is_ours(header)) continue;
+    AddJoined(headers, "ce-" + EncodedName(std::string_view(header.name).substr(3)), EncodedValue(header.value));
+  }
+  const Headers ours = headers;
+  for (const Header& header : message.headers) {
+    if (is_ours(header) || EqualsIgnoringCase(header.name, "content-type") ||
+        EqualsIgnoringCase(header.name, "traceparent")) {
+      continue;
     }
+    std::string name = EncodedName(header.name);
+    if (name.empty() || HasName(ours, name)) name.insert(0, "own-");
+    AddJoined(headers, std::move(name), CarriedValue(header.value));
   }
   return headers;
 }

@@ -25,10 +25,16 @@ std::vector<std::string> HeaderLines(const HeldMessage& message, const HttpOptio
 /// A header of the task that has one of these names, that of a header of the target, or one that HTTP itself acts
 /// upon gets `own-` in front. The key is percent-encoded when HTTP does not carry it as it is, or when it contains a
 /// percent sign: so different keys stay different.
+/// Names are those that a task may have; a percent sign in them stays.
 std::vector<std::string> TaskHeaderLines(const ClaimedTask& claimed, const Headers& of_target);
 
 /// The headers of a task that carries an event on: what HeaderLines() makes of those of the message, `Sealane-Topic`
-/// and `Sealane-Key` included. Content type and trace context have fields of their own in a task and are left out.
+/// and `Sealane-Key` included, so that every event can become a task. Those whose names differ by nothing but case
+/// are joined with a comma; one that is named as ours gets `own-` in front. Content type and trace context have
+/// fields of their own in a task and are left out.
 Headers TaskHeadersOf(const WireMessage& message, std::string_view topic);
+
+/// A value as it is, or percent-encoded when it contains what HTTP does not carry.
+std::string CarriedValue(std::string_view value);
 
 }  // namespace sealane::http

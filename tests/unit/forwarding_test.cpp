@@ -2,7 +2,13 @@
 
 #include "daemon/forwarding.hpp"
 
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "sealane/admission.hpp"
+
+#include "http/http_headers.hpp"
 
 namespace sealane::cli {
 namespace {
@@ -50,6 +56,68 @@ TEST(Forwarding, ATaskCarriesTheWholeEvent) {
   // Those have fields of their own.
   EXPECT_EQ(HeaderOf(task, "content-type"), "<none>");
   EXPECT_EQ(HeaderOf(task, "traceparent"), "<none>");
+}
+
+TEST(Forwarding, EveryHeaderThatTheOutboxTakesIsCarried) {
+  Envelope event = SomeEvent();
+  event.content_type = "text/plain;\tcharset=utf-8";
+  event.headers = {{"order id", "1"},  {"größe", "groß"},     {"note", "a\tb\r\nHost: evil"}, {"Region", "eu"},
+                   {"region", "us"},   {"percent%20", "50%"}, {std::string(255, '('), ""},    {"host", "own.example"},
+                   {"trailing", " x "}};
+  ASSERT_TRUE(CheckAdmission(event, Limits{}).has_value());
+  const Task task = ForwardTask(event, "erp", "/events");
+  const auto admitted = Tasks(ForwardLimits()).Admit(task);
+  ASSERT_TRUE(admitted.has_value()) << admitted.error().ToString();
+  EXPECT_EQ(task.content_type, "text/plain;%09charset=utf-8");
+  EXPECT_EQ(HeaderOf(task, "order%20id"), "1");
+  EXPECT_EQ(HeaderOf(task, "gr%C3%B6%C3%9Fe"), "gro%C3%9F");
+  EXPECT_EQ(HeaderOf(task, "note"), "a%09b%0D%0AHost:%20evil");
+  EXPECT_EQ(HeaderOf(task, "Region"), "eu, us");
+  EXPECT_EQ(HeaderOf(task, "region"), "<none>");
+  EXPECT_EQ(HeaderOf(task, "percent%2520"), "50%");
+  EXPECT_EQ(HeaderOf(task, "host"), "own.example") << "gets its own- when it is sent";
+  EXPECT_EQ(HeaderOf(task, "trailing"), "%20x%20");
+
+  ClaimedTask claimed;
+  claimed.id = event.id;
+  claimed.task = task;
+  EXPECT_THAT(http::TaskHeaderLines(claimed, {}),
+              ::testing::IsSupersetOf({"order%20id: 1", "gr%C3%B6%C3%9Fe: gro%C3%9F", "Region: eu, us",
+                                       "percent%2520: 50%", "own-host: own.example"}))
+      << "encoded once";
+}
+
+TEST(Forwarding, TheLargestEventThatTheOutboxTakesIsCarried) {
+  const auto filled = [](std::size_t bytes) { return std::string(bytes, '"'); };
+  Envelope event = SomeEvent();
+  const Limits limits;
+  event.type = filled(limits.name_max);
+  event.topic = std::string(limits.topic_max, 't');
+  event.key = filled(limits.key_max);
+  event.tenant = filled(limits.name_max);
+  event.producer = filled(limits.name_max);
+  event.schema_id = filled(limits.name_max);
+  event.content_type = filled(limits.name_max);
+  event.aggregate = {.type = filled(limits.name_max), .id = filled(limits.key_max), .version = 1};
+  event.correlation_id = filled(limits.trace_max);
+  event.causation_id = filled(limits.trace_max);
+  event.traceparent = filled(limits.trace_max);
+  event.tracestate = filled(limits.trace_max);
+  event.headers.clear();
+  for (std::size_t i = 0; i < limits.headers_max; ++i) event.headers.push_back({fmt::format("({}", i), filled(240)});
+  ASSERT_TRUE(CheckAdmission(event, limits).has_value()) << CheckAdmission(event, limits).error().ToString();
+  const auto admitted = Tasks(ForwardLimits()).Admit(ForwardTask(event, "erp", "/events"));
+  EXPECT_TRUE(admitted.has_value()) << admitted.error().ToString();
+}
+
+TEST(Forwarding, WhatIsNamedAsOursIsToldApart) {
+  Envelope event = SomeEvent();
+  event.headers = {{"Sealane-Key", "theirs"}, {"ce-id", "theirs"}};
+  const Task task = ForwardTask(event, "erp", "/events");
+  EXPECT_TRUE(Tasks(ForwardLimits()).Admit(task).has_value());
+  EXPECT_EQ(HeaderOf(task, "Sealane-Key"), "o%201");
+  EXPECT_EQ(HeaderOf(task, "own-Sealane-Key"), "theirs");
+  EXPECT_EQ(HeaderOf(task, "own-ce-id"), "theirs");
 }
 
 TEST(Forwarding, TheSameEventGivesTheSameTask) {

@@ -43,7 +43,7 @@ Task ForwardTask(const Envelope& event, const std::string& target, const std::st
   Task task{
       .target = target, .operation = operation, .idempotency_key = event.id.ToString(), .request = event.payload};
   task.tenant = event.tenant;
-  task.content_type = event.content_type;
+  task.content_type = http::CarriedValue(event.content_type);
   task.headers = http::TaskHeadersOf(ToWire(event, WireProfile::kCloudEvents), event.topic);
   task.correlation_id = event.correlation_id;
   task.causation_id = event.id.ToString();
@@ -56,7 +56,9 @@ TaskLimits ForwardLimits() {
   TaskLimits limits;
   limits.request_bytes_max = std::size_t{64} << 20U;
   limits.headers_max = 128;
-  limits.header_bytes_max = std::size_t{64} << 10U;
+  // Encoding makes three bytes of one, in the attributes as well.
+  limits.header_bytes_max = std::size_t{128} << 10U;
+  limits.name_bytes_max = std::size_t{1} << 10U;
   return limits;
 }
 
