@@ -39,7 +39,9 @@ bool ClimbsUp(std::string_view segment) {
   return dots == 1 || dots == 2;
 }
 
-bool IsPath(std::string_view operation) {
+}  // namespace
+
+bool IsTaskPath(std::string_view operation) {
   if (!IsPlain(operation)) return false;
   const std::string_view path = operation.substr(0, operation.find('?'));
   for (std::size_t at = 1; at <= path.size();) {
@@ -50,13 +52,15 @@ bool IsPath(std::string_view operation) {
   return true;
 }
 
+namespace {
+
 class HttpTaskExecutor final : public TaskExecutor {
  public:
   HttpTaskExecutor(HttpTaskOptions options, std::unique_ptr<http::HttpCaller> caller)
       : options_(std::move(options)), caller_(std::move(caller)) {}
 
   AttemptReport Execute(const ClaimedTask& claimed, std::stop_token stop) override {
-    if (!IsPath(claimed.task.operation)) {
+    if (!IsTaskPath(claimed.task.operation)) {
       AttemptReport report{.verdict = AttemptVerdict::kRefused, .code = "invalid_operation"};
       report.message =
           fmt::format("`{}` is no path below the target's URL", EscapeForTerminal(claimed.task.operation));

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "sealane/event.hpp"
 #include "sealane/result.hpp"
@@ -23,8 +24,12 @@ struct HttpTaskOptions {
 /// the body, and `Idempotency-Key` is the task's key, the same on every attempt (http/http_headers.hpp). What which
 /// answer means: http/task_answer.hpp.
 ///
-/// An operation is a path, with a query if need be, in printable ASCII; one that could lead out of the target's URL
-/// (another host, `..`) is refused as `invalid_operation`. Nothing is connected yet. Errors are about the options.
+/// An operation that is no IsTaskPath() is refused as `invalid_operation`. Nothing is connected yet. Errors are about
+/// the options.
 Result<std::shared_ptr<TaskExecutor>> OpenHttpTaskExecutor(HttpTaskOptions options);
+
+/// Whether an operation is a path, with a query if need be, in printable ASCII, that cannot lead out of the target's
+/// URL (another host, `..`).
+bool IsTaskPath(std::string_view operation);
 
 }  // namespace sealane

@@ -137,6 +137,15 @@ TEST(Forwarding, TakesAUrlApart) {
        {"", "ftp://h/x", "https://", "https:///x", "h/x", "http://h/a b", "http://h/#f"}) {
     EXPECT_EQ(parts(bad), "bad_forward_url") << bad;
   }
+  for (const std::string_view unusable : {"https://erp/a/../b", "https://erp/%2e%2E", "https://erp/.",
+                                          "http://h/café", "http://h/a\\b", "http://h/x?y=\x01"}) {
+    EXPECT_EQ(parts(unusable), "bad_forward_url") << unusable;
+  }
+  EXPECT_EQ(parts("https://erp/a..b/...?p=../x"), "https://erp /a..b/...?p=../x");
+  EXPECT_EQ(parts("http://h/" + std::string(1'024, 'x')), "bad_forward_url");
+  const std::string longest = "/" + std::string(1'023, 'x');
+  EXPECT_EQ(parts("http://h" + longest), "http://h " + longest);
+  EXPECT_TRUE(Tasks(ForwardLimits()).Admit(ForwardTask(SomeEvent(), "erp", longest)).has_value());
   EXPECT_EQ(ParseForwardUrl("ftp://u:hunter2@h/").error().message().find("hunter2"), std::string::npos);
 }
 

@@ -8,6 +8,7 @@
 #include "config/secret_reference.hpp"
 #include "core/wire.hpp"
 #include "http/http_headers.hpp"
+#include "http/task_executor.hpp"
 
 namespace sealane::cli {
 
@@ -15,13 +16,26 @@ Result<ForwardAddress> ParseForwardUrl(std::string_view url) {
   const std::size_t scheme = url.starts_with("https://") ? 8 : url.starts_with("http://") ? 7 : 0;
   const std::size_t end = std::min(url.find_first_of("/?#", scheme), url.size());
   const bool plain = url.find_first_of(" \t\r\n#") == std::string_view::npos;
-  if (scheme == 0 || end == scheme || !plain) {
+  const auto refused = [&](std::string_view what, std::string hint) {
     return Error(ErrorKind::kMisconfigured, "bad_forward_url",
-                 fmt::format("`{}` is no address to forward to", EscapeForTerminal(RedactUrl(url))))
-        .WithHint("write http://host/path or https://host/path");
+                 fmt::format("`{}` {}", EscapeForTerminal(RedactUrl(url)), what))
+        .WithHint(std::move(hint));
+  };
+  if (scheme == 0 || end == scheme || !plain) {
+    return refused("is no address to forward to", "write http://host/path or https://host/path");
   }
   std::string operation(url.substr(end));
   if (!operation.starts_with('/')) operation.insert(0, 1, '/');
+  // Every task has it: what would be refused is better refused once, and now.
+  if (!IsTaskPath(operation)) {
+    return refused("has a path that cannot be sent",
+                   "write it without `..` and backslashes, and percent-encode what is not ASCII");
+  }
+  const std::size_t operation_max = ForwardLimits().key_bytes_max;
+  if (operation.size() > operation_max) {
+    return refused(fmt::format("has a path and query of {} bytes", operation.size()),
+                   fmt::format("at most {} are taken", operation_max));
+  }
   return ForwardAddress{.origin = std::string(url.substr(0, end)), .operation = std::move(operation)};
 }
 

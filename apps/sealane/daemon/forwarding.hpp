@@ -21,7 +21,8 @@ struct ForwardAddress {
   std::string operation;  ///< path and query: part of every task
 };
 
-/// kMisconfigured (`bad_forward_url`) for anything but http:// and https:// with a host. The error hides passwords.
+/// kMisconfigured (`bad_forward_url`) for anything but http:// and https:// with a host, and for a path that no task
+/// may have. The error hides passwords.
 Result<ForwardAddress> ParseForwardUrl(std::string_view url);
 
 /// Reads `NAME=env:VARIABLE`, `NAME=file:PATH` or `NAME=text`.
