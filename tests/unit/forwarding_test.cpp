@@ -42,7 +42,7 @@ TEST(Forwarding, ATaskCarriesTheWholeEvent) {
   EXPECT_EQ(task.idempotency_key, "01890a5d-ac96-774b-bcce-b302099a8057");
   EXPECT_EQ(task.request, R"({"id":1})");
   EXPECT_EQ(task.tenant, "acme");
-  EXPECT_EQ(task.order_key, "o 1");
+  EXPECT_EQ(task.order_key, "orders/o 1");
   EXPECT_EQ(task.content_type, "application/json");
   EXPECT_EQ(task.correlation_id, "c-1");
   EXPECT_EQ(task.causation_id, "01890a5d-ac96-774b-bcce-b302099a8057");
@@ -118,6 +118,24 @@ TEST(Forwarding, WhatIsNamedAsOursIsToldApart) {
   EXPECT_EQ(HeaderOf(task, "Sealane-Key"), "o%201");
   EXPECT_EQ(HeaderOf(task, "own-Sealane-Key"), "theirs");
   EXPECT_EQ(HeaderOf(task, "own-ce-id"), "theirs");
+}
+
+TEST(Forwarding, AnOrderIsATopicAndAKey) {
+  const auto order = [](std::string topic, std::string key) {
+    Envelope event = SomeEvent();
+    event.topic = std::move(topic);
+    event.key = std::move(key);
+    const Task task = ForwardTask(event, "erp", "/events");
+    EXPECT_TRUE(Tasks(ForwardLimits()).Admit(task).has_value());
+    return task.order_key;
+  };
+  EXPECT_EQ(order("orders", "42"), order("orders", "42"));
+  EXPECT_NE(order("orders", "42"), order("mail", "42"));
+  EXPECT_NE(order("a", "b/c"), order("b", "a/c"));
+  const std::string topic(249, 't');
+  EXPECT_NE(order(topic, std::string(1'024, 'x')), order(topic, std::string(1'023, 'x') + "y"));
+  EXPECT_NE(order(topic, std::string(1'024, 'x')), order("u", std::string(1'024, 'x')));
+  EXPECT_EQ(order("orders", ""), "") << "without a key there is no order";
 }
 
 TEST(Forwarding, TheSameEventGivesTheSameTask) {

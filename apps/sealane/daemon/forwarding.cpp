@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/hex.hpp"
+#include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "config/secret_reference.hpp"
 #include "core/wire.hpp"
@@ -11,6 +13,18 @@
 #include "http/task_executor.hpp"
 
 namespace sealane::cli {
+namespace {
+
+/// No topic has a slash, so different topics or keys give different orders. A key too long for a task is known by its
+/// hash.
+std::string OrderKeyOf(const Envelope& event) {
+  if (event.key.empty()) return {};
+  std::string order_key = event.topic + "/" + event.key;
+  if (order_key.size() > ForwardLimits().key_bytes_max) order_key = event.topic + "/" + ToHex(Sha256(event.key));
+  return order_key;
+}
+
+}  // namespace
 
 Result<ForwardAddress> ParseForwardUrl(std::string_view url) {
   const std::size_t scheme = url.starts_with("https://") ? 8 : url.starts_with("http://") ? 7 : 0;
@@ -62,7 +76,7 @@ Task ForwardTask(const Envelope& event, const std::string& target, const std::st
   task.correlation_id = event.correlation_id;
   task.causation_id = event.id.ToString();
   task.traceparent = event.traceparent;
-  task.order_key = event.key;
+  task.order_key = OrderKeyOf(event);
   return task;
 }
 

@@ -28,8 +28,8 @@ Result<ForwardAddress> ParseForwardUrl(std::string_view url);
 /// Reads `NAME=env:VARIABLE`, `NAME=file:PATH` or `NAME=text`.
 Result<Header> ParseForwardHeader(const std::string& text, const std::map<std::string, std::string>& variables);
 
-/// The task that carries an event on: its id is the idempotency key, its ordering key the order key, its payload the
-/// request, and its attributes are CloudEvents headers of the HTTP binding.
+/// The task that carries an event on: its id is the idempotency key, topic and ordering key the order key, its
+/// payload the request, and its attributes are CloudEvents headers of the HTTP binding.
 Task ForwardTask(const Envelope& event, const std::string& target, const std::string& operation);
 
 /// Larger than an application's: an event that was let in is let out, with the headers it gets on the way.
