@@ -203,6 +203,8 @@ class JournalSubscription final : public Subscription {
       if (found != by_partition.end() && found->second.epoch == entry.second.claim.epoch) return false;
       std::erase(polled.leaving, entry.first);
       if (std::erase(polled.gained, entry.first) == 0) polled.lost.push_back(entry.first);
+      std::erase_if(polled.messages,
+                    [&](const ReceivedMessage& message) { return message.partition == entry.first; });
       owed_.erase(entry.first);
       return true;
     });

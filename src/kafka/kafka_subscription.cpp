@@ -83,7 +83,9 @@ class KafkaSubscription final : public Subscription, private Consumer::Listener 
       const bool interrupted = interrupted_.exchange(false);
       Gather(batch, interrupted ? milliseconds{0} : std::clamp(left, milliseconds{0}, kSliceMax));
       if (auto failure = Failure()) {
-        // The positions have moved on: what was read is kept for a caller that tries again.
+        // The positions have moved on: what was read is kept for a caller that tries again, but for what a rebalance
+        // has taken away meanwhile.
+        std::erase_if(batch.messages, [&](const ReceivedMessage& message) { return !IsStarted(message.partition); });
         std::ranges::move(batch.messages, std::front_inserter(set_aside_));
         std::ranges::sort(set_aside_, {}, [](const ReceivedMessage& message) {
           return std::pair(message.partition, message.offset);
@@ -218,10 +220,11 @@ class KafkaSubscription final : public Subscription, private Consumer::Listener 
     return found == held_.end() ? nullptr : &found->second;
   }
 
-  bool IsReadable(const Partition& partition) {
+  bool IsStarted(const Partition& partition) const {
     const Hold* const hold = Find(partition);
-    return hold != nullptr && hold->phase == Hold::Phase::kStarted && !hold->paused;
+    return hold != nullptr && hold->phase == Hold::Phase::kStarted;
   }
+  bool IsReadable(const Partition& partition) const { return IsStarted(partition) && !Find(partition)->paused; }
 
   bool HasNews() const { return !lost_.empty() || !leaving_.empty() || !gained_.empty(); }
 

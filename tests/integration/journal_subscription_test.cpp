@@ -30,15 +30,16 @@ class JournalSubscriptionTest : public ::testing::Test {
   JournalOptions options() const {
     return {.path = file_.folder() + "/journal.db", .partitions = 1, .busy_patience = 20ms};
   }
-  void Publish(const std::string& value) {
+  void Publish(const std::string& value, const std::string& topic = "orders") {
     const auto publisher = ValueOrThrow(OpenJournalPublisher(options(), clock_));
     Courier courier(*publisher);
-    courier.Send("orders", "k", value);
+    courier.Send(topic, "k", value);
     courier.CollectAll();
   }
-  std::unique_ptr<Subscription> Open(const std::string& member, const std::string& group = "billing") {
+  std::unique_ptr<Subscription> Open(const std::string& member, const std::string& group = "billing",
+                                     const std::vector<std::string>& topics = {"orders"}) {
     return ValueOrThrow(OpenJournalSubscription(
-        options(), {.group = group, .member = member, .topics = {"orders"}, .lease = 10s, .keep_every = 1s}, clock_));
+        options(), {.group = group, .member = member, .topics = topics, .lease = 10s, .keep_every = 1s}, clock_));
   }
   /// The clock stands still, so nothing is waited for.
   static Result<Polled> Poll(Subscription& subscription) { return subscription.Poll(kMany, kManyBytes, 0ms); }
@@ -101,6 +102,27 @@ TEST_F(JournalSubscriptionTest, WhatIsGoneUnreadIsNeverSkippedSilently) {
   }
   const auto late = Open("a", "a new group");
   EXPECT_THAT(StartAndRead(*late), ::testing::ElementsAre("1")) << "which has missed nothing";
+}
+
+TEST_F(JournalSubscriptionTest, WhatAFailedPollHadReadIsDroppedWithItsPartition) {
+  const std::vector<std::string> topics = {"mail", "orders"};
+  Publish("read before the failure", "mail");
+  Publish("not readable");
+  const auto sleeper = Open("sleeper", "billing", topics);
+  std::vector<PartitionStart> starts;
+  for (const Partition& partition : ValueOrThrow(Poll(*sleeper)).gained) starts.push_back({partition});
+  ASSERT_EQ(starts.size(), 2U);
+  ValueOrThrow(sleeper->Start(starts));
+  const SqliteHandle journal(options().path);
+  journal.Execute("UPDATE journal_messages SET headers = '[' WHERE value = CAST('not readable' AS BLOB)");
+  EXPECT_EQ(Poll(*sleeper).error().code(), "journal_corrupt");
+  EXPECT_EQ(sleeper->Position({"mail", 0}), 0) << "not handed out yet";
+  const auto heir = Open("heir", "billing", topics);
+  clock_.Advance(11s);
+  ASSERT_EQ(ValueOrThrow(Poll(*heir)).gained.size(), 2U);
+  const Polled polled = ValueOrThrow(Poll(*sleeper));
+  EXPECT_THAT(polled.lost, ::testing::SizeIs(2));
+  EXPECT_THAT(polled.messages, ::testing::IsEmpty()) << "somebody else reads them";
 }
 
 TEST_F(JournalSubscriptionTest, AJournalThatOthersHoldIsWaitedFor) {
