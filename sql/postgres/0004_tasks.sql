@@ -63,7 +63,7 @@ create index task_unpassed on {schema}.task (target) where blocks and state in (
 -- For counts and lists of what is not over.
 create index task_open on {schema}.task (state, place) where state not in ('SUCCEEDED', 'DISCARDED');
 -- For retention.
-create index task_over on {schema}.task (ended_at) where state in ('SUCCEEDED', 'DISCARDED');
+create index task_over on {schema}.task (target, ended_at) where state in ('SUCCEEDED', 'DISCARDED');
 
 -- A row per attempt, written when it begins. One without an end is under way, or its dispatcher died.
 create table {schema}.task_attempt (
@@ -526,14 +526,30 @@ create function {schema}.task_count(count_max bigint)
                                 order by t.place limit 1) o);
 $$;
 
--- Forgets tasks that are over, oldest end first, with their attempts; returns how many.
-create function {schema}.task_prune(horizon timestamptz, row_max bigint) returns bigint
+-- Forgets tasks that are over, of each target the oldest end first, with their attempts; returns how many. No targets:
+-- all. What others keep longer is not read: one descent per target, also to find out which there are.
+create function {schema}.task_prune(targets text[], horizon timestamptz, row_max bigint) returns bigint
   language sql security definer set search_path = pg_catalog, pg_temp as $$
-  with gone as (
+  with recursive every (target) as (
+    select min(t.target) from {schema}.task t where t.state in ('SUCCEEDED', 'DISCARDED')
+    union all
+    select (select min(t.target) from {schema}.task t
+             where t.state in ('SUCCEEDED', 'DISCARDED') and t.target > e.target)
+      from every e where e.target is not null
+  ), meant (target) as (
+    select distinct u.target from unnest(targets) as u(target)
+    union all
+    select e.target from every e where e.target is not null and cardinality(targets) = 0
+  ), gone as (
     delete from {schema}.task where place = any (array(
-      select t.place from {schema}.task t
-       where t.state in ('SUCCEEDED', 'DISCARDED') and t.ended_at < horizon and not t.blocks
-       order by t.ended_at limit row_max for update skip locked))
+      select old.place
+        from meant m
+       cross join lateral (
+             select t.place from {schema}.task t
+              where t.target = m.target and t.state in ('SUCCEEDED', 'DISCARDED') and t.ended_at < horizon
+                and not t.blocks
+              order by t.ended_at limit row_max for update skip locked) old
+       limit row_max))
     returning 1
   )
   select count(*) from gone

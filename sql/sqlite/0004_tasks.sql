@@ -57,7 +57,7 @@ CREATE INDEX sealane_task_order ON sealane_task (tenant, target, order_key, plac
 -- For counts and lists of what is not over.
 CREATE INDEX sealane_task_open ON sealane_task (state, place) WHERE state NOT IN ('SUCCEEDED', 'DISCARDED');
 -- For retention.
-CREATE INDEX sealane_task_over ON sealane_task (ended_at) WHERE state IN ('SUCCEEDED', 'DISCARDED');
+CREATE INDEX sealane_task_over ON sealane_task (target, ended_at) WHERE state IN ('SUCCEEDED', 'DISCARDED');
 
 -- When the first of an order ends, the next one's turn has come.
 CREATE TRIGGER sealane_task_wakes_next AFTER UPDATE OF state ON sealane_task

@@ -138,11 +138,13 @@ class MemoryTaskStore final : public TaskStore {
     });
   }
 
-  Result<std::int64_t> Prune(Timestamp before, std::size_t limit) override {
+  Result<std::int64_t> Prune(std::span<const std::string> targets, Timestamp before, std::size_t limit) override {
     return database_->WithTasks([&](TaskTables& tables) -> Result<std::int64_t> {
       std::vector<EventId> old;
       for (const auto& [place, record] : tables.tasks) {
-        if (record.is_over() && *record.ended_at < before && old.size() < limit) old.push_back(record.task.id);
+        const bool meant = targets.empty() || Names(targets, &record);
+        if (meant && record.is_over() && *record.ended_at < before && old.size() < limit)
+          old.push_back(record.task.id);
       }
       for (const EventId& id : old) tables.Erase(id);
       return static_cast<std::int64_t>(old.size());

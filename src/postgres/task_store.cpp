@@ -67,7 +67,7 @@ class PostgresTaskStore final : public TaskStore {
   Status Release(std::span<const ClaimedTask> claimed) override;
   Result<std::optional<std::chrono::milliseconds>> NextDue(std::span<const std::string> targets) override;
   Result<TaskCounts> Count() override;
-  Result<std::int64_t> Prune(Timestamp before, std::size_t limit) override;
+  Result<std::int64_t> Prune(std::span<const std::string> targets, Timestamp before, std::size_t limit) override;
 
  private:
   Call Function(std::string_view name) const { return {schema_, name}; }
@@ -151,9 +151,10 @@ Result<TaskCounts> PostgresTaskStore::Count() {
   return counts;
 }
 
-Result<std::int64_t> PostgresTaskStore::Prune(Timestamp before, std::size_t limit) {
+Result<std::int64_t> PostgresTaskStore::Prune(std::span<const std::string> targets, Timestamp before,
+                                              std::size_t limit) {
   Call call = Function("task_prune");
-  call.Time(before).Int8(Bounded(limit));
+  call.Texts(targets, std::identity{}).Time(before).Int8(Bounded(limit));
   SEALANE_ASSIGN_OR_RETURN(const PgResult result, Commit({std::move(call)}));
   return IntAt(result, 0, 0);
 }

@@ -44,7 +44,7 @@ class SqliteTaskStore final : public TaskStore {
   Status Release(std::span<const ClaimedTask> claimed) override;
   Result<std::optional<milliseconds>> NextDue(std::span<const std::string> targets) override;
   Result<TaskCounts> Count() override;
-  Result<std::int64_t> Prune(Timestamp before, std::size_t limit) override;
+  Result<std::int64_t> Prune(std::span<const std::string> targets, Timestamp before, std::size_t limit) override;
 
  private:
   Result<Timestamp> Now();
@@ -55,6 +55,8 @@ class SqliteTaskStore final : public TaskStore {
   /// The place of the task when this claim is the one that counts.
   Result<std::optional<std::int64_t>> FindOurs(const ClaimedTask& claimed);
   Result<std::optional<std::int64_t>> FindPlace(const EventId& id);
+  /// The targets of tasks that are over.
+  Result<std::vector<std::string>> TargetsOver();
   Status MoveOn(std::int64_t place, const AttemptReport& report, const TaskStep& step, Timestamp now);
 
   static constexpr std::size_t kStatementsMax = 100;
@@ -301,14 +303,39 @@ Result<TaskCounts> SqliteTaskStore::Count() {
   return counts;
 }
 
-Result<std::int64_t> SqliteTaskStore::Prune(Timestamp before, std::size_t limit) {
-  SEALANE_ASSIGN_OR_RETURN(
-      const BookedStatement remove,
-      statements_.Take("DELETE FROM sealane_task WHERE place IN (SELECT place FROM sealane_task"
-                       " WHERE state IN ('SUCCEEDED', 'DISCARDED') AND ended_at < ? ORDER BY ended_at LIMIT ?)"));
-  remove->Bind(before).Bind(Bounded(limit));
-  SEALANE_RETURN_IF_ERROR(remove->Run());
-  return sqlite3_changes64(connection_.get());
+Result<std::vector<std::string>> SqliteTaskStore::TargetsOver() {
+  // One descent for each, however many tasks there are.
+  std::vector<std::string> targets;
+  while (true) {
+    SEALANE_ASSIGN_OR_RETURN(
+        const BookedStatement next,
+        statements_.Take("SELECT target FROM sealane_task INDEXED BY sealane_task_over"
+                         " WHERE state IN ('SUCCEEDED', 'DISCARDED') AND target > ? ORDER BY target LIMIT 1"));
+    next->Bind(targets.empty() ? std::string() : targets.back());
+    SEALANE_ASSIGN_OR_RETURN(const bool found, next->Step());
+    if (!found) return targets;
+    targets.push_back(RowReader(*next).Text());
+  }
+}
+
+Result<std::int64_t> SqliteTaskStore::Prune(std::span<const std::string> targets, Timestamp before,
+                                            std::size_t limit) {
+  std::vector<std::string> meant(targets.begin(), targets.end());
+  if (meant.empty()) {
+    SEALANE_ASSIGN_OR_RETURN(meant, TargetsOver());
+  }
+  std::int64_t forgotten = 0;
+  for (const std::string& target : meant) {
+    SEALANE_ASSIGN_OR_RETURN(
+        const BookedStatement remove,
+        statements_.Take("DELETE FROM sealane_task WHERE place IN (SELECT place FROM sealane_task"
+                         " INDEXED BY sealane_task_over WHERE target = ? AND state IN ('SUCCEEDED', 'DISCARDED')"
+                         " AND ended_at < ? ORDER BY ended_at LIMIT ?)"));
+    remove->Bind(target).Bind(before).Bind(Bounded(limit) - forgotten);
+    SEALANE_RETURN_IF_ERROR(remove->Run());
+    forgotten += sqlite3_changes64(connection_.get());
+  }
+  return forgotten;
 }
 
 }  // namespace

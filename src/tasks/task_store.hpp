@@ -95,9 +95,9 @@ class TaskStore {
 
   virtual Result<TaskCounts> Count() = 0;
 
-  /// Forgets SUCCEEDED and DISCARDED tasks that ended before `before`, with their attempts; at most `limit`. A task
-  /// enqueued again after that is a new one.
-  virtual Result<std::int64_t> Prune(Timestamp before, std::size_t limit) = 0;
+  /// Forgets SUCCEEDED and DISCARDED tasks for these targets (none named: for all) that ended before `before`, with
+  /// their attempts; at most `limit`. A task enqueued again after that is a new one.
+  virtual Result<std::int64_t> Prune(std::span<const std::string> targets, Timestamp before, std::size_t limit) = 0;
 };
 
 using OpenTaskStore = std::function<Result<std::unique_ptr<TaskStore>>()>;

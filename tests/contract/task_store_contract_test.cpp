@@ -602,11 +602,37 @@ TEST_P(TaskStoreContract, PruningForgetsOldTasksThatAreOver) {
   const NewTask recent = SampleTask("recent");
   fixture().Enqueue(recent);
   seat().Handle(SucceededReport(), Succeed());
-  EXPECT_EQ(ValueOrThrow(seat().store().Prune(fixture().Now() - 30min, 100)), 2);
+  EXPECT_EQ(ValueOrThrow(seat().store().Prune({}, fixture().Now() - 30min, 100)), 2);
   std::vector<EventId> left;
   for (const TaskSummary& task : ValueOrThrow(fixture().OpenDesk()->List({}))) left.push_back(task.id);
   EXPECT_THAT(left, UnorderedElementsAre(dead.id, waiting.id, recent.id));
   EXPECT_FALSE(fixture().Enqueue(SampleTask("done")).already_there) << "a task that is forgotten is new again";
+}
+
+TEST_P(TaskStoreContract, PruningOfSomeTargetsLeavesTheOthers) {
+  for (const char* const target : {"billing", "mail"}) {
+    fixture().Enqueue(ForTarget(SampleTask(), target));
+    seat().Handle(SucceededReport(), Succeed());
+  }
+  fixture().LetTimePass(1h);
+  const std::vector<std::string> targets = {"mail", "unknown"};
+  EXPECT_EQ(ValueOrThrow(seat().store().Prune(targets, fixture().Now(), 100)), 1);
+  const std::vector<TaskSummary> left = ValueOrThrow(fixture().OpenDesk()->List({}));
+  ASSERT_THAT(left, SizeIs(1));
+  EXPECT_EQ(left[0].target, "billing");
+  EXPECT_EQ(ValueOrThrow(seat().store().Prune({}, fixture().Now(), 100)), 1) << "none named: all";
+}
+
+TEST_P(TaskStoreContract, PruningStopsAtItsLimitOverAllTargets) {
+  for (const char* const target : {"billing", "mail"}) {
+    for (const char* const key : {"1", "2"}) {
+      fixture().Enqueue(ForTarget(SampleTask(key), target));
+      seat().Handle(SucceededReport(), Succeed());
+    }
+  }
+  fixture().LetTimePass(1h);
+  EXPECT_EQ(ValueOrThrow(seat().store().Prune({}, fixture().Now(), 3)), 3);
+  EXPECT_EQ(ValueOrThrow(seat().store().Prune({}, fixture().Now(), 3)), 1);
 }
 
 TEST_P(TaskStoreContract, PruningStopsAtItsLimit) {
@@ -615,9 +641,9 @@ TEST_P(TaskStoreContract, PruningStopsAtItsLimit) {
     seat().Handle(SucceededReport(), Succeed());
   }
   fixture().LetTimePass(1h);
-  EXPECT_EQ(ValueOrThrow(seat().store().Prune(fixture().Now(), 2)), 2);
-  EXPECT_EQ(ValueOrThrow(seat().store().Prune(fixture().Now(), 2)), 1);
-  EXPECT_EQ(ValueOrThrow(seat().store().Prune(fixture().Now(), 2)), 0);
+  EXPECT_EQ(ValueOrThrow(seat().store().Prune({}, fixture().Now(), 2)), 2);
+  EXPECT_EQ(ValueOrThrow(seat().store().Prune({}, fixture().Now(), 2)), 1);
+  EXPECT_EQ(ValueOrThrow(seat().store().Prune({}, fixture().Now(), 2)), 0);
 }
 
 }  // namespace

@@ -320,7 +320,7 @@ TEST_F(PostgresRoles, DispatcherRoleIsEnoughForADispatcherAndForNothingElse) {
   }
   EXPECT_TRUE(ValueOrThrow(store->NextDue(claim.targets)).has_value());
   EXPECT_GE(ValueOrThrow(store->Count()).pending, 1);
-  ValueOrThrow(store->Prune(SystemClock::Instance().Now(), 1));
+  ValueOrThrow(store->Prune({}, SystemClock::Instance().Now(), 1));
 
   PgSession dispatcher(UrlOf(kDispatcher));
   EXPECT_EQ(dispatcher.Try("SELECT * FROM sealane.task"), "42501");

@@ -119,6 +119,14 @@ class Forward : public ::testing::TestWithParam<std::string> {
     return std::make_unique<ChildProcess>(command, std::map<std::string, std::string>{}, place_.folder());
   }
 
+  /// Lets the ends of all tasks lie further back.
+  void AgeTasks(std::chrono::hours age) const {
+    const auto micros = std::chrono::microseconds(age).count();
+    const std::string older =
+        place_.is_kafka() ? fmt::format("interval '{} microseconds'", micros) : fmt::format("{}", micros);
+    place_.Execute(fmt::format("UPDATE {} SET ended_at = ended_at - {}", place_.Table("task"), older));
+  }
+
   ConsumePlace place_{GetParam()};
   std::vector<Envelope> events_;
   Ledger ledger_;
@@ -222,6 +230,19 @@ TEST_P(Forward, WhatMayHaveArrivedIsHeldWhenItIsToldTo) {
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(nlohmann::json::parse(run.out).at("dead"), 1);
   EXPECT_EQ(ledger_.arrivals(), ledger_.count());
+}
+
+TEST_P(Forward, WhatWasSentIsForgottenAfterTwoDaysAndNotSentAgain) {
+  ASSERT_EQ(CatchUp().code, 0);
+  const std::string tasks = fmt::format("SELECT count(*) FROM {}", place_.Table("task"));
+  EXPECT_EQ(place_.Number(tasks), static_cast<std::int64_t>(events_.size()));
+  AgeTasks(std::chrono::hours{47});
+  ASSERT_EQ(CatchUp().code, 0);
+  EXPECT_EQ(place_.Number(tasks), static_cast<std::int64_t>(events_.size()));
+  AgeTasks(std::chrono::hours{2});
+  ASSERT_EQ(CatchUp().code, 0);
+  EXPECT_EQ(place_.Number(tasks), 0);
+  EXPECT_EQ(ledger_.arrivals(), events_.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, Forward, ::testing::Values("sqlite_journal", "postgres_kafka"),

@@ -96,7 +96,9 @@ class SlowTaskStore final : public TaskStore {
     clock_.Advance(delays_.count);
     return store_->Count();
   }
-  Result<std::int64_t> Prune(Timestamp before, std::size_t limit) override { return store_->Prune(before, limit); }
+  Result<std::int64_t> Prune(std::span<const std::string> targets, Timestamp before, std::size_t limit) override {
+    return store_->Prune(targets, before, limit);
+  }
 
  private:
   const std::unique_ptr<TaskStore> store_;
@@ -448,6 +450,20 @@ TEST_F(DispatcherTest, OldTasksAreForgottenFromTimeToTime) {
   clock_.Advance(2h);
   ValueOrThrow(dispatcher->RunOnce());
   EXPECT_FALSE(ValueOrThrow(desk_->Find(id)).has_value());
+}
+
+TEST_F(DispatcherTest, WhatOthersRememberIsNotForgottenByOneThatForgetsItsOwn) {
+  const EventId own = Enqueue(SampleTask());
+  const EventId other = Enqueue(ForTarget(SampleTask(), "elsewhere"));
+  ASSERT_EQ(ValueOrThrow(desk_->Discard(other, {"ann", "wrong"})), 1);
+  options_.retention = std::chrono::hours{1};
+  options_.forgets_own_alone = true;
+  const auto dispatcher = Make();
+  ValueOrThrow(dispatcher->RunOnce());
+  clock_.Advance(2h);
+  ValueOrThrow(dispatcher->RunOnce());
+  EXPECT_FALSE(ValueOrThrow(desk_->Find(own)).has_value());
+  EXPECT_TRUE(ValueOrThrow(desk_->Find(other)).has_value());
 }
 
 TEST_F(DispatcherTest, WhatWaitsIsCounted) {

@@ -97,6 +97,8 @@ class ForwardCommand final : public Command {
         {"--lease-margin", "TIME",
          "what a forwarder that died was sending is taken over after --request-timeout and this (default: 10s)",
          &lease_margin_},
+        {"--task-retention", "TIME",
+         "how long what was sent is remembered, body included (default: 2d); 0 is for ever", &task_retention_},
     };
     options.insert(options.end(), own.begin(), own.end());
     const std::vector<OptionSpec> rest = flags_.Rest();
@@ -187,6 +189,14 @@ class ForwardCommand final : public Command {
   Result<TaskDispatcherOptions> DispatcherOptions() const {
     TaskDispatcherOptions options;
     options.name = DefaultOwner();
+    // That an event was sent is known by its receipt. Other targets of the store have tasks that nothing else knows.
+    options.retention = std::chrono::hours{48};
+    options.forgets_own_alone = true;
+    if (task_retention_) {
+      SEALANE_ASSIGN_OR_RETURN(const auto retention, DurationOption("--task-retention", *task_retention_));
+      options.retention.reset();
+      if (retention.count() > 0) options.retention = std::chrono::ceil<std::chrono::hours>(retention);
+    }
     if (workers_) {
       SEALANE_ASSIGN_OR_RETURN(const std::int64_t workers, IntegerOption("--workers", *workers_, 1, 256));
       options.workers = static_cast<std::size_t>(workers);
@@ -273,6 +283,7 @@ class ForwardCommand final : public Command {
   std::optional<std::string> conflict_;
   std::optional<std::string> workers_;
   std::optional<std::string> lease_margin_;
+  std::optional<std::string> task_retention_;
 };
 
 }  // namespace
