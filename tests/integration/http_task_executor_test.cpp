@@ -248,8 +248,9 @@ TEST_F(HttpTask, DoesNotKnowWhetherItHappenedWhenTheAnswerIsLate) {
     return Answer{};
   });
   HttpTaskOptions hasty = options();
-  hasty.caller.timeout = milliseconds{300};
+  hasty.caller.timeout = milliseconds{2'000};
   const AttemptReport report = Attempt(hasty);
+  receiver_.AwaitRequests(1);
   go->count_down();
   EXPECT_EQ(report.verdict, AttemptVerdict::kUnknown);
   EXPECT_EQ(report.code, "answer_missing");
