@@ -36,6 +36,10 @@ constexpr std::array kRows = {
     Row{"25006", ErrorKind::kMisconfigured, "store_read_only",
         "connect to the primary server, in a transaction that may write"},
     Row{"25P02", ErrorKind::kMisuse, "transaction_failed", "an earlier statement failed: roll the transaction back"},
+    Row{"25P03", ErrorKind::kUnavailable, "connection_lost",
+        "the server ended a transaction that was idle for too long; look at idle_in_transaction_session_timeout"},
+    Row{"25P04", ErrorKind::kUnavailable, "connection_lost",
+        "the server ended a transaction that took too long; look at transaction_timeout"},
     Row{"53100", ErrorKind::kUnavailable, "store_full", "free space on the database server's disk"},
     Row{"53300", ErrorKind::kUnavailable, "too_many_connections", "raise max_connections, or use fewer clients"},
     Row{"53", ErrorKind::kUnavailable, "store_out_of_resources", "look at the database server's log"},
@@ -51,6 +55,11 @@ constexpr std::array kRows = {
     Row{"54", ErrorKind::kRejected, "too_large", ""},
     Row{"0A000", ErrorKind::kMisconfigured, "not_supported", ""},
 };
+
+/// A protocol violation is a poor connection, but for one that the caller makes: the server compares the values with
+/// the placeholders. Told by its source, because poolers give the state for troubles of their own.
+constexpr std::string_view kProtocolViolation = "08P01";
+constexpr std::string_view kComparesValues = "exec_bind_message";
 
 constexpr std::string_view kOurConstraints = "sealane_";
 
@@ -96,6 +105,11 @@ Error ErrorFromSqlState(const Diagnosis& diagnosis) {
           fmt::format("in event {} of the batch", diagnosis.detail.substr(at + kEntry.size())));
     }
     return error;
+  }
+  if (diagnosis.state == kProtocolViolation && diagnosis.source == kComparesValues) {
+    return Error(ErrorKind::kMisuse, "parameters_differ", message)
+        .WithNative(native)
+        .WithHint("parameters are $1, $2 and so on, one value for each");
   }
   const auto* const row =
       std::ranges::find_if(kRows, [&](const Row& r) { return diagnosis.state.starts_with(r.state); });
@@ -152,7 +166,8 @@ Status CheckResult(const PGconn* connection, const PGresult* result) {
                             .constraint = Field(result, PG_DIAG_CONSTRAINT_NAME),
                             .column = Field(result, PG_DIAG_COLUMN_NAME),
                             .hint = Field(result, PG_DIAG_MESSAGE_HINT),
-                            .detail = Field(result, PG_DIAG_MESSAGE_DETAIL)});
+                            .detail = Field(result, PG_DIAG_MESSAGE_DETAIL),
+                            .source = Field(result, PG_DIAG_SOURCE_FUNCTION)});
 }
 
 }  // namespace sealane::postgres

@@ -17,6 +17,7 @@ struct Diagnosis {
   std::string_view column = {};
   std::string_view hint = {};
   std::string_view detail = {};  ///< of our own errors: `code: ..., entry: N`
+  std::string_view source = {};  ///< the function of the server that says so
 };
 
 /// The one place that translates SQLSTATEs. Constraint names that start with `sealane_` carry our own code.

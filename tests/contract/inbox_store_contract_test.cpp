@@ -250,6 +250,29 @@ TEST_P(InboxSqlContract, NothingPostedEndsTheTransaction) {
   EXPECT_EQ(posted.error().code(), "transaction_ended");
 }
 
+// From the third time on a statement is prepared, which is another way to the server.
+TEST_P(InboxSqlContract, AStatementWithTooFewValuesIsItsHandlersFault) {
+  const std::string insert =
+      fmt::format("INSERT INTO effect (what) VALUES ({} || {})", fixture().Parameter(1), fixture().Parameter(2));
+  const std::vector<SqlValue> values = {std::string("x")};
+  for (int time = 1; time <= 4; ++time) {
+    const auto batch = seat().Open({DeliveryOf("a", 0)});
+    const auto executed = batch->Execute(insert, values);
+    ASSERT_FALSE(executed.has_value()) << "time " << time;
+    EXPECT_EQ(executed.error().kind(), ErrorKind::kMisuse) << executed.error().ToString();
+    EXPECT_EQ(executed.error().code(), "parameters_differ");
+  }
+  for (int time = 1; time <= 4; ++time) {
+    const auto batch = seat().Open({DeliveryOf("a", 0)});
+    Status posted = batch->Post(insert, values);
+    if (posted) posted = batch->Settle();
+    ASSERT_FALSE(posted) << "time " << time;
+    EXPECT_EQ(posted.error().kind(), ErrorKind::kMisuse) << posted.error().ToString();
+    EXPECT_EQ(posted.error().code(), "parameters_differ");
+  }
+  seat().Handle({DeliveryOf("a", 0)}, {Processed()});
+}
+
 TEST_P(InboxStoreContract, VersionsOfAggregatesAreSeenAndMoved) {
   seat().Handle({VersionOf("a", 1, 0), VersionOf("b", 7, 1)}, {Processed(1), Processed(7)}, true);
   EXPECT_EQ(seat().Look(VersionOf("a", 2, 2), true).version_seen, 1);

@@ -37,12 +37,15 @@ INSTANTIATE_TEST_SUITE_P(Table, SqlState,
                                            Row{"55P03", ErrorKind::kConflict, "lock_timeout"},
                                            Row{"25006", ErrorKind::kMisconfigured, "store_read_only"},
                                            Row{"25P02", ErrorKind::kMisuse, "transaction_failed"},
+                                           Row{"25P03", ErrorKind::kUnavailable, "connection_lost"},
+                                           Row{"25P04", ErrorKind::kUnavailable, "connection_lost"},
                                            Row{"53100", ErrorKind::kUnavailable, "store_full"},
                                            Row{"53300", ErrorKind::kUnavailable, "too_many_connections"},
                                            Row{"53200", ErrorKind::kUnavailable, "store_out_of_resources"},
                                            Row{"57014", ErrorKind::kUnavailable, "statement_timeout"},
                                            Row{"57P01", ErrorKind::kUnavailable, "connection_lost"},
                                            Row{"08006", ErrorKind::kUnavailable, "connection_lost"},
+                                           Row{"08P01", ErrorKind::kUnavailable, "connection_lost"},
                                            Row{"58030", ErrorKind::kUnavailable, "store_io_error"},
                                            Row{"XX001", ErrorKind::kCorrupt, "store_corrupt"},
                                            Row{"22021", ErrorKind::kRejected, "invalid_value"},
@@ -61,6 +64,15 @@ TEST(SqlStateDetails, OurConstraintsCarryOurCodes) {
             "duplicate_version");
   EXPECT_EQ(ErrorFromServer("23505", "ERROR:  exists\nDETAIL:  code: duplicate_version\n").message(), "exists");
   EXPECT_EQ(ErrorFromServer("23505", "ERROR: a business key").code(), "constraint_violated");
+}
+
+TEST(SqlStateDetails, TheWrongNumberOfValuesIsNoLostConnection) {
+  const Error error =
+      ErrorFromSqlState({.state = "08P01",
+                         .message = "bind message supplies 1 parameters, but prepared statement \"\" requires 2",
+                         .source = "exec_bind_message"});
+  EXPECT_EQ(error.kind(), ErrorKind::kMisuse);
+  EXPECT_EQ(error.code(), "parameters_differ");
 }
 
 TEST(SqlStateDetails, ConnectionTextsAreToldApart) {
