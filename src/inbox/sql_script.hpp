@@ -84,5 +84,7 @@ std::string_view FirstWordOf(std::string_view statement);
 
 /// Whether a statement begins, ends or divides a transaction, as its first word tells.
 bool EndsTransaction(std::string_view statement);
+/// Whether it is PostgreSQL's COPY, which speaks with the client in the middle of the statement.
+bool IsCopy(std::string_view statement);
 
 }  // namespace sealane

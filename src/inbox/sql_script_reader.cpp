@@ -15,6 +15,7 @@ namespace {
 // A script runs in the transaction that also records that the event was seen; ending it would part the two.
 constexpr std::array<std::string_view, 9> kTransactionWords = {"abort",   "begin",    "commit",    "end",  "prepare",
                                                                "release", "rollback", "savepoint", "start"};
+constexpr std::string_view kCopy = "copy";
 
 constexpr bool IsSpace(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
@@ -108,6 +109,10 @@ Status SqlScriptReader::BeginStatement() {
   std::size_t size = 0;
   while (IsWordPart(Ahead(size))) ++size;
   const std::string_view word = text_.substr(at_, size);
+  if (style_ == Placeholder::kDollar && Lower(word) == kCopy) {
+    return Refused("copy_in_script", at_, "COPY has rows come from or go to a client, and a script has none")
+        .WithHint("write INSERT ... SELECT");
+  }
   if (!IsTransactionWord(word)) return Ok();
   return Refused("transaction_in_script", at_,
                  fmt::format("{} would take the transaction apart that the script runs in", word))
@@ -311,6 +316,10 @@ std::string_view FirstWordOf(std::string_view statement) {
 
 bool EndsTransaction(std::string_view statement) {
   return IsTransactionWord(FirstWordOf(statement));
+}
+
+bool IsCopy(std::string_view statement) {
+  return Lower(FirstWordOf(statement)) == kCopy;
 }
 
 }  // namespace sealane

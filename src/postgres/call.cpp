@@ -1,11 +1,30 @@
 #include "postgres/call.hpp"
 
 #include <fmt/format.h>
+#include <sys/socket.h>
 
 #include "postgres/sql_state.hpp"
 
 namespace sealane::postgres {
 namespace {
+
+bool IsCopying(const PGresult* result) {
+  switch (PQresultStatus(result)) {
+    case PGRES_COPY_IN:
+    case PGRES_COPY_OUT:
+    case PGRES_COPY_BOTH:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Ends the connection for both sides and lets libpq notice.
+void Break(PGconn* connection) {
+  ::shutdown(PQsocket(connection), SHUT_RDWR);
+  while (PQstatus(connection) != CONNECTION_BAD && PQconsumeInput(connection) == 1) {
+  }
+}
 
 /// Reads the results of everything that was sent, up to the mark that ends it.
 void ReadResults(PGconn* connection, std::size_t count, PipelineReport& report) {
@@ -13,6 +32,15 @@ void ReadResults(PGconn* connection, std::size_t count, PipelineReport& report) 
     PgResult result(PQgetResult(connection));
     if (!result) {
       if (!report.error) report.error = SendError(connection);
+      return;
+    }
+    if (IsCopying(result.get())) {
+      // In a pipeline libpq has no way out of it: the same result would come for ever.
+      if (!report.error) {
+        report.error = Error(ErrorKind::kMisuse, "copy_in_pipeline", "a statement would copy through the connection")
+                           .WithHint("write INSERT ... SELECT");
+      }
+      Break(connection);
       return;
     }
     if (!report.error) {

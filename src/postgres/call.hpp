@@ -125,7 +125,8 @@ struct PipelineReport {
 /// the first of them begins.
 PipelineReport RunTogether(PGconn* connection, std::span<const Call> calls);
 
-/// Waits for the answers to `sent` statements of a connection in pipeline mode, and leaves that mode.
+/// Waits for the answers to `sent` statements of a connection in pipeline mode, and leaves that mode. A COPY among
+/// them costs the connection.
 PipelineReport EndPipeline(PGconn* connection, std::size_t sent);
 
 /// What libpq says about something that it could not even send.

@@ -29,6 +29,10 @@ InboxTransaction::~InboxTransaction() {
 Status InboxTransaction::RequireHandlersOwn(const std::string& sql) const {
   SEALANE_RETURN_IF_ERROR(RequireOpen());
   // The receipts of the whole batch are written already: a commit in here would keep them without the effects.
+  if (IsCopy(sql)) {
+    return Error(ErrorKind::kMisuse, "copy_in_handler", "a handler's statement would copy through the connection")
+        .WithHint("write INSERT ... SELECT, or use the connection itself: native()");
+  }
   if (!EndsTransaction(sql)) return Ok();
   return Error(ErrorKind::kMisuse, "transaction_ended", "a handler's statement would end the transaction")
       .WithHint("a handler neither commits nor rolls back");

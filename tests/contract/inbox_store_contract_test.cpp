@@ -273,6 +273,19 @@ TEST_P(InboxSqlContract, AStatementWithTooFewValuesIsItsHandlersFault) {
   seat().Handle({DeliveryOf("a", 0)}, {Processed()});
 }
 
+// It would have the client speak another protocol in the middle of its transaction.
+TEST_P(InboxSqlContract, NothingIsCopiedThroughTheConnection) {
+  for (const char* const copy : {"COPY effect TO STDOUT", "/* all */ copy effect (what) FROM STDIN"}) {
+    const auto batch = seat().Open({DeliveryOf("a", 0)});
+    Status posted = batch->Post(copy);
+    if (posted) posted = batch->Settle();
+    ASSERT_FALSE(posted) << copy;
+    EXPECT_NE(posted.error().kind(), ErrorKind::kUnavailable) << posted.error().ToString();
+    EXPECT_FALSE(batch->Execute(copy).has_value()) << copy;
+  }
+  seat().Handle({DeliveryOf("a", 0)}, {Processed()});
+}
+
 TEST_P(InboxStoreContract, VersionsOfAggregatesAreSeenAndMoved) {
   seat().Handle({VersionOf("a", 1, 0), VersionOf("b", 7, 1)}, {Processed(1), Processed(7)}, true);
   EXPECT_EQ(seat().Look(VersionOf("a", 2, 2), true).version_seen, 1);

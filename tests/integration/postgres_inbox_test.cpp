@@ -12,6 +12,7 @@
 
 #include "base/sha256.hpp"
 #include "inbox/incoming.hpp"
+#include "postgres/call.hpp"
 #include "postgres/postgres_store.hpp"
 #include "support/eventually.hpp"
 #include "support/pg_session.hpp"
@@ -412,6 +413,20 @@ TEST_F(PostgresInboxPruneWindow, PruneKeepsADayInWhichSomethingWasSetAsideMeanwh
     ValueOrThrow(File(*store, letter_)->Finish({&dead, 1}));
   });
   EXPECT_EQ(KnownOf(*store, letter_), Known::kParked);
+}
+
+// Nothing of ours copies. Should it happen all the same, it must not go on for ever.
+TEST_F(PostgresInbox, ACopyAmongCallsIsAnErrorAndEndsTheConnection) {
+  for (const char* const copy :
+       {"COPY (SELECT repeat('x', 1000) FROM generate_series(1, 10000)) TO STDOUT", "COPY t FROM STDIN"}) {
+    const auto connection = ValueOrThrow(postgres::Connection::Open(options()));
+    const std::vector<postgres::Call> calls = {postgres::Call("CREATE TEMPORARY TABLE t (a text)"),
+                                               postgres::Call(copy), postgres::Call("SELECT 1")};
+    const postgres::PipelineReport report = postgres::RunTogether(connection.get(), calls);
+    ASSERT_TRUE(report.error.has_value()) << copy;
+    EXPECT_EQ(report.error->code(), "copy_in_pipeline");
+    EXPECT_EQ(PQstatus(connection.get()), CONNECTION_BAD);
+  }
 }
 
 // Counted in libpq's own trace: a server ends each round trip with one ReadyForQuery.

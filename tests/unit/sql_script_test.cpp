@@ -147,6 +147,13 @@ TEST(SqlScript, RefusesToTouchTheTransaction) {
   EXPECT_EQ(Parsed("begins()"), Texts{"begins()"});
 }
 
+TEST(SqlScript, RefusesToCopyThroughTheConnection) {
+  const Error error = RefusalOf("SELECT 1;\n/* now */ Copy a TO STDOUT");
+  EXPECT_EQ(error.code(), "copy_in_script");
+  EXPECT_NE(error.message().find("line 2, column 11"), std::string::npos) << error.message();
+  EXPECT_EQ(Parsed("SELECT copy FROM a").size(), 1U);
+}
+
 TEST(SqlScript, RefusesBytesThatAreNoText) {
   EXPECT_EQ(RefusalOf("SELECT '\xff'").code(), "invalid_utf8");
   EXPECT_EQ(RefusalOf(std::string_view("SELECT '\0'", 10)).code(), "nul_in_text");
@@ -389,6 +396,15 @@ TEST(RunScript, StopsAtTheFirstErrorAndSaysWhatToDo) {
       EXPECT_EQ(thrown.error().kind(), kind);
       EXPECT_EQ(thrown.error().code(), "some_code");
     }
+  }
+}
+
+TEST(IsCopy, LooksAtTheFirstWordBehindCommentsAndSpace) {
+  for (const char* statement : {"COPY a TO STDOUT", "/* a */ copy a FROM STDIN", "-- a\n;Copy(SELECT 1) TO STDOUT"}) {
+    EXPECT_TRUE(IsCopy(statement)) << statement;
+  }
+  for (const char* statement : {"", "copyright", "INSERT INTO copy VALUES (1)", "-- copy"}) {
+    EXPECT_FALSE(IsCopy(statement)) << statement;
   }
 }
 
