@@ -420,38 +420,52 @@ Status Applier::RetryUnit(const std::string& unit, const ReadEnvelope& read, std
 
 Status Applier::TryAgain(RetryBatch& retry, const ReadEnvelope& read, bool& goes_on) {
   const Incoming event = ReadIncoming(std::move(retry.message), read);
+  const auto forgiven = forgiven_.find(event.id.bytes());
+  if (forgiven != forgiven_.end()) retry.attempts = std::max(1, retry.attempts - forgiven->second);
   const auto refused = refusals_.find(event.id.bytes());
   Ruling ruling = refused == refusals_.end() ? judge_.JudgeAgain(event, retry, *retry.batch)
                                              : judge_.Failure(CommitRefused(refused->second), retry.attempts);
   if (refused != refusals_.end()) refusals_.erase(refused);
   if (ruling.trouble) {
-    const Error& trouble = *ruling.trouble;
-    if (trouble.kind() != ErrorKind::kConflict && !IsAboutTime(trouble)) return std::move(*ruling.trouble);
-    ruling = judge_.Failure(Decision::RetryLater(trouble.code(), trouble.ToString()), retry.attempts);
+    const Error trouble = *ruling.trouble;
+    const bool counts = trouble.kind() == ErrorKind::kConflict || IsAboutTime(trouble);
+    ruling = counts ? judge_.Failure(Decision::RetryLater(trouble.code(), trouble.ToString()), retry.attempts)
+                    : judge_.Postponed(trouble, retry.attempts - 1);
     ruling.undo = true;
   }
+  Status ended = EndRetry(retry, event, ruling);
+  if (ended) {
+    forgiven_.erase(event.id.bytes());
+    CrashPoint("inbox.retry_finished");
+    Count({&event, 1}, {&ruling, 1});
+    goes_on = ruling.outcome.kind != Outcome::Kind::kParked;
+    return Ok();
+  }
+  switch (ended.error().kind()) {
+    case ErrorKind::kRejected:
+    case ErrorKind::kMisuse:
+    case ErrorKind::kCorrupt:
+      // Refused at the commit: it is due again after its patience, and then set aside for good.
+      if (refusals_.size() < kRefusalsMax) refusals_.emplace(event.id.bytes(), ended.error().ToString());
+      LogEvent(LogLevel::kError, "an event cannot be committed", options_, event, ended.error().code(),
+               ended.error().ToString(), retry.attempts);
+      goes_on = false;
+      return Ok();
+    case ErrorKind::kInDoubt:
+      return ended;
+    default:
+      if (forgiven_.size() < kForgivenMax) ++forgiven_[event.id.bytes()];
+      return ended;
+  }
+}
+
+Status Applier::EndRetry(RetryBatch& retry, const Incoming& event, const Ruling& ruling) {
   if (ruling.undo) SEALANE_RETURN_IF_ERROR(retry.batch->Rewind());
   if (ruling.kind == Ruling::Kind::kDead) {
     SEALANE_RETURN_IF_ERROR(Bury(*retry.batch, event, ruling.outcome.park, retry.first_failed_at));
   }
   CrashPoint("inbox.retry_handled");
-  auto finished = retry.batch->Finish({&ruling.outcome, 1});
-  if (!finished) {
-    // Refused at the commit: it is due again after its patience, and then set aside for good.
-    const ErrorKind kind = finished.error().kind();
-    if (kind == ErrorKind::kRejected || kind == ErrorKind::kMisuse || kind == ErrorKind::kCorrupt) {
-      if (refusals_.size() < kRefusalsMax) refusals_.emplace(event.id.bytes(), finished.error().ToString());
-      LogEvent(LogLevel::kError, "an event cannot be committed", options_, event, finished.error().code(),
-               finished.error().ToString(), retry.attempts);
-      goes_on = false;
-      return Ok();
-    }
-    return std::move(finished).error();
-  }
-  CrashPoint("inbox.retry_finished");
-  Count({&event, 1}, {&ruling, 1});
-  goes_on = ruling.outcome.kind != Outcome::Kind::kParked;
-  return Ok();
+  return retry.batch->Finish({&ruling.outcome, 1});
 }
 
 }  // namespace sealane

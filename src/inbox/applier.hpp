@@ -66,6 +66,7 @@ class Applier {
   /// After a posted statement failed: nobody knows yet whose it was.
   StepEnd AfterPosted(Plan& plan, const Error& error);
   StepEnd AfterError(const Error& error, bool may_be_an_event);
+  static constexpr std::size_t kForgivenMax = 1'000;
   void SayStuck(const Error& error);
   /// Appends the dead letter of an event that dies in this transaction.
   Status Bury(InboxBatch& batch, const Incoming& event, const ParkNote& note, std::optional<Timestamp> first_failed);
@@ -77,6 +78,8 @@ class Applier {
   const OpenInboxStore open_;
   ConsumerCounters& counters_;
   Clock& clock_;
+  /// Writes what became of the attempt.
+  Status EndRetry(RetryBatch& retry, const Incoming& event, const Ruling& ruling);
   Random& random_;
   EventJudge judge_;
   Outbox outbox_;
@@ -89,3 +92,7 @@ class Applier {
 };
 
 }  // namespace sealane
+  /// Attempts at what was set aside that are counted in the store and were none: this process lived, and could not
+  /// write what became of them.
+  std::map<EventId::Bytes, std::int32_t> forgiven_;
+  BootTime look_took_{0};

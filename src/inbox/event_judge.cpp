@@ -37,6 +37,29 @@ std::string GapText(const Envelope& event, std::int64_t seen) {
                      event.aggregate.type, event.aggregate.id, seen);
 }
 
+/// What code that is not ours says, or what becomes of the event for what it throws: `failed` names anything but a
+/// SealaneException.
+template <class Work>
+Result<Decision> Contained(std::string_view failed, const Work& work) {
+  try {
+    return work();
+  } catch (const SealaneException& thrown) {
+    const Error& error = thrown.error();
+    if (IsTrouble(error)) return error;
+    // A wrong set-up may be put right while the event waits; anything else will not change by waiting.
+    return error.kind() == ErrorKind::kMisconfigured ? Decision::RetryLater(error.code(), error.ToString())
+                                                     : Decision::Reject(error.code(), error.ToString());
+  } catch (const std::exception& thrown) {
+    return Decision::RetryLater(std::string(failed), thrown.what());
+  } catch (...) {
+    return Decision::RetryLater(std::string(failed), "something was thrown that is no exception");
+  }
+}
+
+Ruling Troubled(Error error) {
+  return {.kind = Ruling::Kind::kFailed, .outcome = {}, .undo = true, .trouble = std::move(error)};
+}
+
 }  // namespace
 
 bool IsTrouble(const Error& error) {
@@ -71,41 +94,42 @@ Ruling EventJudge::Failure(const Decision& decision, std::int32_t attempts) cons
                                         .error_message = decision.message});
 }
 
-std::optional<Ruling> EventJudge::Refuse(const Incoming& event) const {
-  if (!event.envelope) return Dead(event.unreadable->code(), event.unreadable->ToString());
-  if (options_.tenant_allowed && !options_.tenant_allowed(event.envelope->tenant)) {
-    return Dead("tenant_not_allowed",
-                fmt::format("consumer {} takes no events of tenant '{}'", options_.consumer, event.envelope->tenant));
-  }
-  return std::nullopt;
+Ruling EventJudge::Postponed(const Error& trouble, std::int32_t attempts) const {
+  return Parked(Ruling::Kind::kFailed, {.state = InboxState::kFailed,
+                                        .attempts = attempts,
+                                        .retry_after = options_.retry_patience,
+                                        .error_code = trouble.code(),
+                                        .error_message = trouble.ToString()});
+}
+
+std::optional<Ruling> EventJudge::Refuse(const Incoming& event, std::int32_t attempts) const {
+  if (!event.envelope) return Dead(event.unreadable->code(), event.unreadable->ToString(), attempts);
+  if (!options_.tenant_allowed) return std::nullopt;
+  const std::string& tenant = event.envelope->tenant;
+  Result<Decision> decision = Contained("tenant_check_failed", [&]() -> Decision {
+    if (options_.tenant_allowed(tenant)) return Decision::Done();
+    return Decision::Reject("tenant_not_allowed",
+                            fmt::format("consumer {} takes no events of tenant '{}'", options_.consumer, tenant));
+  });
+  if (!decision) return Troubled(std::move(decision).error());
+  if (decision->kind == Decision::Kind::kDone) return std::nullopt;
+  return Failure(*decision, attempts);
 }
 
 Ruling EventJudge::Handle(const Incoming& event, std::int32_t attempts, HandlerTransaction& tx) const {
   CausedTransaction caused(tx, *event.envelope);
   const BootTime begun = clock_.SinceBoot();
-  Decision decision;
-  try {
-    decision = handling_(*event.envelope, event.message, caused);
-  } catch (const SealaneException& thrown) {
-    const Error& error = thrown.error();
-    if (IsTrouble(error)) return {.kind = Ruling::Kind::kFailed, .outcome = {}, .undo = true, .trouble = error};
-    // A wrong set-up may be put right while the event waits; anything else will not change by waiting.
-    decision = error.kind() == ErrorKind::kMisconfigured ? Decision::RetryLater(error.code(), error.ToString())
-                                                         : Decision::Reject(error.code(), error.ToString());
-  } catch (const std::exception& thrown) {
-    decision = Decision::RetryLater("handler_failed", thrown.what());
-  } catch (...) {
-    decision = Decision::RetryLater("handler_failed", "the handler threw something that is no exception");
-  }
+  Result<Decision> said =
+      Contained("handler_failed", [&] { return handling_(*event.envelope, event.message, caused); });
+  if (!said) return Troubled(std::move(said).error());
+  Decision decision = std::move(said).value();
   const double seconds = std::chrono::duration<double>(clock_.SinceBoot() - begun).count();
   counters_.Update([&](ConsumerStats& stats) { stats.handler.Add(seconds); });
 
   if (decision.kind == Decision::Kind::kDone || decision.kind == Decision::Kind::kIgnore) {
     // A handler that passes over the error of its statement would leave the blame to whoever comes next.
     if (const Status usable = tx.Check(); !usable) {
-      if (IsTrouble(usable.error())) {
-        return {.kind = Ruling::Kind::kFailed, .outcome = {}, .undo = true, .trouble = usable.error()};
-      }
+      if (IsTrouble(usable.error())) return Troubled(usable.error());
       decision = Decision::Reject("handler_passed_over_an_error", usable.error().ToString());
     }
   }
@@ -158,7 +182,7 @@ Ruling EventJudge::Judge(const Incoming& event, const Standing& standing, const 
   if (held_in_store || held_in_batch) {
     return Parked(Ruling::Kind::kWaits, {.state = InboxState::kReceived});
   }
-  std::optional<Ruling> refused = verdict ? verdict : Refuse(event);
+  std::optional<Ruling> refused = verdict ? verdict : Refuse(event, 1);
   if (!refused && guarded && !next_version) {
     refused = Parked(Ruling::Kind::kGap, {.state = InboxState::kGap,
                                           .attempts = 0,
@@ -185,10 +209,7 @@ void EventJudge::Remember(const Incoming& event, const Ruling& ruling, BatchMemo
 }
 
 Ruling EventJudge::JudgeAgain(const Incoming& event, const RetryBatch& retry, HandlerTransaction& tx) const {
-  if (auto refused = Refuse(event)) {
-    refused->outcome.park.attempts = retry.attempts;
-    return std::move(*refused);
-  }
+  if (auto refused = Refuse(event, retry.attempts)) return std::move(*refused);
   // An attempt is counted before it is made: more than are allowed means that the last ones took the process with
   // them.
   if (options_.retry.attempts_max > 0 && retry.attempts > options_.retry.attempts_max) {

@@ -61,13 +61,16 @@ class EventJudge {
 
   /// The event failed for this reason, for the `attempts`-th time.
   Ruling Failure(const Decision& decision, std::int32_t attempts) const;
+  /// The store was in the way, or something that the handler needs: it comes again after the patience of a retry, and
+  /// stands at as many attempts as before.
+  Ruling Postponed(const Error& trouble, std::int32_t attempts) const;
   /// Never to be handled.
   static Ruling Dead(std::string code, std::string message, std::int32_t attempts = 1);
 
  private:
   static void Remember(const Incoming& event, const Ruling& ruling, BatchMemory& memory);
   /// Without the handler: empty when the event may be handled.
-  std::optional<Ruling> Refuse(const Incoming& event) const;
+  std::optional<Ruling> Refuse(const Incoming& event, std::int32_t attempts) const;
   Ruling Handle(const Incoming& event, std::int32_t attempts, HandlerTransaction& tx) const;
   bool Guarded(const Incoming& event) const {
     return options_.guard_versions && event.envelope && event.envelope->aggregate.version.has_value() &&

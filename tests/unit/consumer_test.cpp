@@ -2,6 +2,7 @@
 // too early, broken or at the wrong moment. Store and broker are in memory, time is the test's.
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -428,23 +429,114 @@ TEST_P(ConsumerTest, AFollowerThatTakesTheProcessWithItIsSetAsideToo) {
   bench_.Publish(bench_.Make("a", 2));
   bool first_tried = false;
   int handled = 0;
+  std::int64_t dead = 0;
+  for (int life = 0; life < 8; ++life) {
+    bench_.faults()->Heal();
+    bench_.topics().EndSessions(ConsumerBench::kGroup);
+    bench_.clock().Advance(minutes{1});
+    bool killed = false;
+    const auto consumer =
+        bench_.Start(options,
+                     [&, noting = bench_.Noting()](const Envelope& event, const ReceivedMessage& message,
+                                                   HandlerTransaction& tx) -> Decision {
+                       if (event.aggregate.version == 1 && !std::exchange(first_tried, true)) {
+                         return Decision::RetryLater("busy", "not yet");
+                       }
+                       if (event.aggregate.version == 2) {
+                         ++handled;
+                         killed = true;
+                         // What a crash looks like from here: nothing is written any more.
+                         const Error gone(ErrorKind::kUnavailable, "crash", "gone");
+                         bench_.faults()->FailAll(memory::InboxCall::kFinish, gone);
+                         throw SealaneException(gone);
+                       }
+                       return noting(event, message, tx);
+                     });
+    for (int i = 0; i < 20 && !killed; ++i) {
+      ASSERT_TRUE(consumer->RunOnce());
+      bench_.clock().Advance(seconds{5});
+    }
+    dead = consumer->stats().dead;
+  }
+  EXPECT_EQ(handled, 3);
+  EXPECT_EQ(dead, 1);
+  EXPECT_THAT(bench_.VersionsOf("a"), ElementsAre(1));
+}
+
+/// How an attempt at something that was set aside meets trouble of the store.
+enum class Trouble { kThrown, kNothingCanBeWritten };
+
+class ConsumerTroubleTest : public ConsumerTest {
+ protected:
+  /// Sets `a` aside, lets more attempts than there are meet the trouble, and then one go well.
+  void TryThrough(Trouble trouble) {
+    ConsumerOptions options = Options();
+    bench_.Publish(bench_.Make("a", 1));
+    bench_.Publish(bench_.Make("b", 1));
+    std::map<std::string, int> runs;
+    const auto consumer = bench_.Start(
+        options, [&, noting = bench_.Noting()](const Envelope& event, const ReceivedMessage& message,
+                                               HandlerTransaction& tx) -> Decision {
+          const int run = ++runs[event.key];
+          if (run == 1) return Decision::RetryLater("busy", "not yet");
+          if (event.key == "b" || run > options.retry.attempts_max + 3) return noting(event, message, tx);
+          const Error away(ErrorKind::kUnavailable, "store_full", "no space");
+          if (trouble == Trouble::kNothingCanBeWritten) bench_.faults()->Fail(memory::InboxCall::kFinish, away);
+          throw SealaneException(away);
+        });
+    bench_.SettleOver(*consumer, minutes{10}, seconds{10});
+    EXPECT_THAT(bench_.VersionsOf("a"), ElementsAre(1));
+    EXPECT_THAT(bench_.VersionsOf("b"), ElementsAre(1));
+    EXPECT_EQ(consumer->stats().dead, 0);
+    EXPECT_EQ(consumer->stats().parked, 0);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Modes, ConsumerTroubleTest, ::testing::Values(InboxMode::kRecord, InboxMode::kOffsets),
+                         [](const auto& mode) { return std::string(ToString(mode.param)); });
+
+TEST_P(ConsumerTroubleTest, TroubleOfTheStoreIsNoAttemptAtWhatWasSetAside) {
+  TryThrough(Trouble::kThrown);
+}
+
+TEST_P(ConsumerTroubleTest, AnAttemptOfWhichNothingCouldBeWrittenIsNone) {
+  TryThrough(Trouble::kNothingCanBeWritten);
+}
+
+TEST_P(ConsumerTroubleTest, TroubleOfOneUnitDoesNotKeepTheOthersWaiting) {
+  for (const char* key : {"a", "b"}) bench_.Publish(bench_.Make(key, 1));
+  std::set<std::string> tried;
+  bool met = false;
   const auto consumer =
-      bench_.Start(options,
+      bench_.Start(Options(),
                    [&, noting = bench_.Noting()](const Envelope& event, const ReceivedMessage& message,
                                                  HandlerTransaction& tx) -> Decision {
-                     if (event.aggregate.version == 1 && !std::exchange(first_tried, true)) {
-                       return Decision::RetryLater("busy", "not yet");
-                     }
-                     if (event.aggregate.version == 2) {
-                       ++handled;
-                       throw SealaneException(Error(ErrorKind::kUnavailable, "crash", "gone"));
-                     }
-                     return noting(event, message, tx);
+                     if (tried.insert(event.key).second) return Decision::RetryLater("busy", "not yet");
+                     if (std::exchange(met, true)) return noting(event, message, tx);
+                     throw SealaneException(Error(ErrorKind::kUnavailable, "store_full", "no space"));
                    });
-  bench_.SettleOver(*consumer, minutes{10}, seconds{10});
-  EXPECT_EQ(handled, 3);
-  EXPECT_EQ(consumer->stats().dead, 1);
+  bench_.Settle(*consumer);
+  bench_.clock().Advance(seconds{2});
+  ASSERT_TRUE(consumer->RunOnce());
+  EXPECT_EQ(bench_.Effects().size(), 1U) << "in the same look";
+}
+
+TEST_P(ConsumerTest, WhoAnswersForTenantsMayThrow) {
+  bench_.Publish(bench_.Make("a", 1));
+  ConsumerOptions options = Options();
+  int asked = 0;
+  options.tenant_allowed = [&asked](std::string_view) {
+    if (++asked == 1) throw std::runtime_error("the directory is away");
+    if (asked == 2) throw SealaneException(Error(ErrorKind::kUnavailable, "directory_away", "still away"));
+    return true;
+  };
+  const auto consumer = bench_.Start(options, bench_.Noting());
+  bench_.Settle(*consumer);
+  EXPECT_THAT(bench_.Effects(), IsEmpty());
+  EXPECT_EQ(consumer->stats().parked_total, 1U);
+  EXPECT_EQ(consumer->stats().failures.at("tenant_check_failed"), 1U);
+  bench_.SettleOver(*consumer, minutes{2}, seconds{5});
   EXPECT_THAT(bench_.VersionsOf("a"), ElementsAre(1));
+  EXPECT_EQ(consumer->stats().parked, 0);
 }
 
 TEST_P(ConsumerTest, AHandlerThatCollidesEveryTimeHoldsUpItsKeyAlone) {
