@@ -137,6 +137,7 @@ ApplyEnd Applier::Apply(std::span<const Incoming> events, PartitionRun* run, std
   int verdicts = 0;
   int conflicts = 0;
   while (done < events.size()) {
+    if (run->cancelled()) return ApplyEnd::kCancelled;
     const std::size_t count = std::min(width, events.size() - done);
     switch (Step(plan, done, count)) {
       case StepEnd::kCommitted:
@@ -385,7 +386,7 @@ void Applier::Count(std::span<const Incoming> events, std::span<const Ruling> ru
 
 // ---- what was set aside -------------------------------------------------------------------------------------------
 
-Result<std::size_t> Applier::Retry(const ReadEnvelope& read, std::size_t units_max) {
+Result<std::size_t> Applier::Retry(const ReadEnvelope& read, std::size_t units_max, std::stop_token stop) {
   SEALANE_ASSIGN_OR_RETURN(InboxStore * store, Store());
   std::size_t tried = 0;
   auto units = store->DueUnits(options_.guard_versions, units_max);
@@ -394,7 +395,7 @@ Result<std::size_t> Applier::Retry(const ReadEnvelope& read, std::size_t units_m
     return std::move(units).error();
   }
   for (const std::string& unit : *units) {
-    if (auto done = RetryUnit(unit, read, tried); !done) {
+    if (auto done = RetryUnit(unit, read, stop, tried); !done) {
       // A collision with a worker: the message is due again after its patience.
       if (done.error().kind() == ErrorKind::kConflict) continue;
       Drop();
@@ -404,9 +405,10 @@ Result<std::size_t> Applier::Retry(const ReadEnvelope& read, std::size_t units_m
   return tried;
 }
 
-Status Applier::RetryUnit(const std::string& unit, const ReadEnvelope& read, std::size_t& tried) {
+Status Applier::RetryUnit(const std::string& unit, const ReadEnvelope& read, const std::stop_token& stop,
+                          std::size_t& tried) {
   bool goes_on = true;
-  for (std::size_t i = 0; goes_on && i < kRetriesPerUnit; ++i) {
+  for (std::size_t i = 0; goes_on && i < kRetriesPerUnit && !stop.stop_requested(); ++i) {
     SEALANE_ASSIGN_OR_RETURN(InboxStore * store, Store());
     SEALANE_ASSIGN_OR_RETURN(auto retry, store->OpenRetry(unit, options_.guard_versions, options_.retry_patience));
     if (!retry) return Ok();

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,10 @@
 namespace sealane {
 
 enum class ApplyEnd : std::uint8_t {
-  kDone,      ///< all of it
-  kTryLater,  ///< the store is away or in the way: the same again after a wait
-  kFenced,    ///< the partition's position is not what we thought: Reattach() before going on
+  kDone,       ///< all of it
+  kTryLater,   ///< the store is away or in the way: the same again after a wait
+  kFenced,     ///< the partition's position is not what we thought: Reattach() before going on
+  kCancelled,  ///< nobody wants the rest of it any more
 };
 
 /// Applies events: files them, runs the handler, and commits effect and receipt together, in as few transactions as
@@ -38,12 +40,13 @@ class Applier {
           Clock& clock, Random& random);
 
   /// Applies events in this order; `done` counts those at the front that are settled. Without receipts all are of
-  /// `run`.
+  /// `run`. Looks between transactions whether `run` is cancelled.
   ApplyEnd Apply(std::span<const Incoming> events, PartitionRun* run, std::size_t& done);
   /// The event took too many processes with it: it is set aside as dead without being handled.
   ApplyEnd Condemn(const Incoming& event, PartitionRun* run);
-  /// Tries what was set aside and is due, at most `units_max` units; returns how many messages it tried.
-  Result<std::size_t> Retry(const ReadEnvelope& read, std::size_t units_max);
+  /// Tries what was set aside and is due, at most `units_max` units; returns how many messages it tried. A stop is
+  /// noticed between two of them.
+  Result<std::size_t> Retry(const ReadEnvelope& read, std::size_t units_max, std::stop_token stop);
 
   /// How many events were committed so far that were not known already.
   std::uint64_t handled() const { return handled_; }
@@ -58,28 +61,29 @@ class Applier {
  private:
   struct Plan;
   enum class StepEnd : std::uint8_t { kCommitted, kVerdict, kAgain, kRefused, kConflict, kTryLater, kFenced };
-  /// Messages of one unit that a round of retries takes at most, so that a stop is noticed.
+  /// Messages of one unit that a round of retries takes at most, so that others have their turn.
   static constexpr std::size_t kRetriesPerUnit = 1'000;
   static constexpr std::size_t kRefusalsMax = 1'000;
+  static constexpr std::size_t kForgivenMax = 1'000;
 
   StepEnd Step(Plan& plan, std::size_t at, std::size_t count);
   /// After a posted statement failed: nobody knows yet whose it was.
   StepEnd AfterPosted(Plan& plan, const Error& error);
   StepEnd AfterError(const Error& error, bool may_be_an_event);
-  static constexpr std::size_t kForgivenMax = 1'000;
   void SayStuck(const Error& error);
   /// Appends the dead letter of an event that dies in this transaction.
   Status Bury(InboxBatch& batch, const Incoming& event, const ParkNote& note, std::optional<Timestamp> first_failed);
-  Status RetryUnit(const std::string& unit, const ReadEnvelope& read, std::size_t& tried);
+  Status RetryUnit(const std::string& unit, const ReadEnvelope& read, const std::stop_token& stop,
+                   std::size_t& tried);
   Status TryAgain(RetryBatch& retry, const ReadEnvelope& read, bool& goes_on);
+  /// Writes what became of the attempt.
+  Status EndRetry(RetryBatch& retry, const Incoming& event, const Ruling& ruling);
   void Count(std::span<const Incoming> events, std::span<const Ruling> rulings);
 
   const ConsumerOptions& options_;
   const OpenInboxStore open_;
   ConsumerCounters& counters_;
   Clock& clock_;
-  /// Writes what became of the attempt.
-  Status EndRetry(RetryBatch& retry, const Incoming& event, const Ruling& ruling);
   Random& random_;
   EventJudge judge_;
   Outbox outbox_;
@@ -88,11 +92,10 @@ class Applier {
   /// Set aside events whose effect the store refused at the commit, and what it said: the next attempt sets them
   /// aside for good.
   std::map<EventId::Bytes, std::string> refusals_;
+  /// Attempts at what was set aside that are counted in the store and were none: this process lived, and could not
+  /// write what became of them.
+  std::map<EventId::Bytes, std::int32_t> forgiven_;
   std::uint64_t handled_ = 0;
 };
 
 }  // namespace sealane
-  /// Attempts at what was set aside that are counted in the store and were none: this process lived, and could not
-  /// write what became of them.
-  std::map<EventId::Bytes, std::int32_t> forgiven_;
-  BootTime look_took_{0};

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <map>
 #include <optional>
+#include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -71,7 +72,7 @@ class Consumer::Impl {
         }
       }
     }
-    report.retried += KeepOnce();
+    report.retried += KeepOnce({});
     CommitDone(false);
     return report;
   }
@@ -88,10 +89,13 @@ class Consumer::Impl {
     threads.emplace_back([this](std::stop_token own) {
       NameThread("keeper");
       while (!own.stop_requested()) {
-        (void)KeepOnce();
+        (void)KeepOnce(own);
         clock_.SleepFor(options_.retry_interval, own);
       }
     });
+    // What was set aside can wait for the next process; whoever wants us to end should not have to.
+    std::stop_source keeper = threads.back().get_stop_source();
+    const std::stop_callback end_keeper(stop, [&keeper] { keeper.request_stop(); });
     Status end = Ok();
     while (!stop.stop_requested()) {
       ConsumerReport report;
@@ -103,6 +107,7 @@ class Consumer::Impl {
       if (until_caught_up && CaughtUp()) break;
     }
     counters_.Update([](ConsumerStats& stats) { stats.state = ConsumerState::kDraining; });
+    keeper.request_stop();
     auto closed = Close();
     for (std::jthread& thread : threads) thread.request_stop();
     threads.clear();
@@ -454,11 +459,11 @@ class Consumer::Impl {
   }
 
   /// What was set aside, and housekeeping. Runs in a thread of its own, with a connection of its own.
-  std::size_t KeepOnce() {
+  std::size_t KeepOnce(const std::stop_token& stop) {
     const BootTime now = clock_.SinceBoot();
     if (now < retry_at_) return 0;
     retry_at_ = now + options_.retry_interval;
-    auto retried = keeper_.Retry(read_, kRetryUnits);
+    auto retried = keeper_.Retry(read_, kRetryUnits, stop);
     if (!retried) {
       if (retry_troubles_++ == 0) {
         LogWarning("what was set aside cannot be tried", {{"consumer", options_.consumer},
@@ -469,6 +474,7 @@ class Consumer::Impl {
       return 0;
     }
     retry_troubles_ = 0;
+    if (stop.stop_requested()) return *retried;
     nothing_due_ = *retried == 0;
     if (now >= count_at_) {
       count_at_ = now + kCountInterval;

@@ -179,6 +179,8 @@ Worker::StepResult Worker::Step() {
       polls_when_fenced_ = in_flight_.polls;
       counters_.Update([](ConsumerStats& stats) { ++stats.fenced; });
       break;
+    case ApplyEnd::kCancelled:
+      return StepResult::kWorked;
     case ApplyEnd::kTryLater:
       break;
   }
