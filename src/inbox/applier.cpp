@@ -389,7 +389,9 @@ void Applier::Count(std::span<const Incoming> events, std::span<const Ruling> ru
 Result<std::size_t> Applier::Retry(const ReadEnvelope& read, std::size_t units_max, std::stop_token stop) {
   SEALANE_ASSIGN_OR_RETURN(InboxStore * store, Store());
   std::size_t tried = 0;
+  const BootTime begun = clock_.SinceBoot();
   auto units = store->DueUnits(options_.guard_versions, units_max);
+  look_took_ = clock_.SinceBoot() - begun;
   if (!units) {
     Drop();
     return std::move(units).error();

@@ -47,6 +47,8 @@ class Applier {
   /// Tries what was set aside and is due, at most `units_max` units; returns how many messages it tried. A stop is
   /// noticed between two of them.
   Result<std::size_t> Retry(const ReadEnvelope& read, std::size_t units_max, std::stop_token stop);
+  /// How long the last Retry() took to find out what is due.
+  BootTime look_took() const { return look_took_; }
 
   /// How many events were committed so far that were not known already.
   std::uint64_t handled() const { return handled_; }
@@ -95,6 +97,7 @@ class Applier {
   /// Attempts at what was set aside that are counted in the store and were none: this process lived, and could not
   /// write what became of them.
   std::map<EventId::Bytes, std::int32_t> forgiven_;
+  BootTime look_took_{0};
   std::uint64_t handled_ = 0;
 };
 

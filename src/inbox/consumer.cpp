@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <map>
 #include <optional>
 #include <stop_token>
@@ -27,6 +28,8 @@ constexpr std::chrono::milliseconds kCountInterval{2'000};
 constexpr std::chrono::minutes kFencedOnce{1};
 constexpr std::chrono::seconds kIdleTold{3};
 constexpr std::size_t kRetryUnits = 32;
+/// Looking for what is due takes at most one part in so many of the time.
+constexpr int kLookShare = 10;
 constexpr std::size_t kPruneRows = 5'000;
 
 }  // namespace
@@ -78,7 +81,7 @@ class Consumer::Impl {
   }
 
   Status Run(std::stop_token stop, bool until_caught_up) {
-    nothing_due_ = false;
+    nothing_due_after_ = kNeverLooked;
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       threads.emplace_back([this, i](std::stop_token own) {
@@ -448,8 +451,9 @@ class Consumer::Impl {
   /// Silence proves nothing. A member without partitions stands by: what the others have may become its own.
   bool CaughtUp() const {
     if (!subscription_ || runs_.empty() || !unattached_.empty() || paused_ || in_flight_.messages > 0) return false;
-    // Whoever asked for a retry and then for all there is to do means both.
-    if (!nothing_due_) return false;
+    // Whoever asked for a retry and then for all there is to do means both. What was committed since the last look
+    // may have made something due.
+    if (nothing_due_after_ != Batches()) return false;
     if (!subscription_->health().reachable) return false;
     return std::ranges::all_of(runs_, [&](const auto& entry) {
       const auto position = subscription_->Position(entry.first);
@@ -462,20 +466,21 @@ class Consumer::Impl {
   std::size_t KeepOnce(const std::stop_token& stop) {
     const BootTime now = clock_.SinceBoot();
     if (now < retry_at_) return 0;
-    retry_at_ = now + options_.retry_interval;
+    const std::uint64_t batches = Batches();
     auto retried = keeper_.Retry(read_, kRetryUnits, stop);
+    retry_at_ = std::max<BootTime>(now + options_.retry_interval, now + keeper_.look_took() * kLookShare);
     if (!retried) {
       if (retry_troubles_++ == 0) {
         LogWarning("what was set aside cannot be tried", {{"consumer", options_.consumer},
                                                           {"code", retried.error().code()},
                                                           {"error", retried.error().ToString()}});
       }
-      retry_at_ = now + std::max<std::chrono::milliseconds>(options_.retry_interval, std::chrono::seconds{1});
+      retry_at_ = std::max<BootTime>(retry_at_, now + std::chrono::seconds{1});
       return 0;
     }
     retry_troubles_ = 0;
     if (stop.stop_requested()) return *retried;
-    nothing_due_ = *retried == 0;
+    nothing_due_after_ = *retried == 0 ? batches : kNeverLooked;
     if (now >= count_at_) {
       count_at_ = now + kCountInterval;
       CountParked();
@@ -485,6 +490,12 @@ class Consumer::Impl {
       Tend();
     }
     return *retried;
+  }
+
+  std::uint64_t Batches() const {
+    std::uint64_t batches = 0;
+    counters_.Read([&](const ConsumerStats& stats) { batches = stats.batches; });
+    return batches;
   }
 
   void CountParked() {
@@ -579,7 +590,9 @@ class Consumer::Impl {
 
   // The keeper.
   Applier keeper_;
-  std::atomic<bool> nothing_due_{false};  // when it looked last in this run; for the thread that polls
+  static constexpr std::uint64_t kNeverLooked = std::numeric_limits<std::uint64_t>::max();
+  // So many batches were committed before its last look in this run, which found nothing; for the thread that polls.
+  std::atomic<std::uint64_t> nothing_due_after_{kNeverLooked};
   std::uint64_t retry_troubles_ = 0;
   BootTime retry_at_{0};
   BootTime count_at_{0};

@@ -77,6 +77,11 @@ class ConsumerCounters {
     const std::lock_guard lock(mutex_);
     change(stats_);
   }
+  template <class Look>
+  void Read(Look look) const {
+    const std::lock_guard lock(mutex_);
+    look(stats_);
+  }
   ConsumerStats Copy() const {
     const std::lock_guard lock(mutex_);
     return stats_;

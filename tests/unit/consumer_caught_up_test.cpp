@@ -28,9 +28,10 @@ ConsumerOptions OptionsFor(const ConsumerBench& bench, InboxMode mode) {
 /// A consumer that runs in a thread until it has caught up.
 class Runner {
  public:
-  Runner(ConsumerBench& bench, InboxMode mode)
+  Runner(ConsumerBench& bench, InboxMode mode) : Runner(bench, OptionsFor(bench, mode)) {}
+  Runner(ConsumerBench& bench, ConsumerOptions options)
       : bench_(bench),
-        consumer_(bench.Start(OptionsFor(bench, mode), bench.Noting())),
+        consumer_(bench.Start(std::move(options), bench.Noting())),
         thread_([this](std::stop_token stop) {
           const Status end = consumer_->Run(stop, true);
           EXPECT_TRUE(end) << end.error().ToString();
@@ -151,6 +152,19 @@ TEST_P(CaughtUp, AMemberWithoutPartitionsEndsAfterTheOthers) {
   EXPECT_TRUE(one.Ends());
   EXPECT_TRUE(other.Ends());
   EXPECT_EQ(bench.VersionsOf("a").size(), 10U);
+}
+
+// The third version waits for the second, which comes with the last batch: only a look after that finds it due.
+TEST_P(CaughtUp, WhatTheLastBatchMadeDueIsTriedToo) {
+  for (const int version : {1, 3, 2}) bench_.Publish(bench_.Make("a", version));
+  bench_.topics().HoldMessages();
+  ConsumerOptions options = OptionsFor(bench_, GetParam());
+  options.guard_versions = true;
+  Runner runner(bench_, options);
+  ASSERT_TRUE(runner.Await([&] { return bench_.faults()->count(memory::InboxCall::kDueUnits) > 0; }));
+  bench_.topics().LetMessages();
+  EXPECT_TRUE(runner.Ends());
+  EXPECT_THAT(bench_.VersionsOf("a"), ::testing::ElementsAre(1, 2, 3));
 }
 
 TEST_P(CaughtUp, TheLagCountsFromWhereTheGroupStandsToTheEnd) {

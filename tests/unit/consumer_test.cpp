@@ -539,6 +539,45 @@ TEST_P(ConsumerTest, WhoAnswersForTenantsMayThrow) {
   EXPECT_EQ(consumer->stats().parked, 0);
 }
 
+/// Time passes whenever somebody looks at it.
+class PassingClock : public Clock {
+ public:
+  PassingClock(ManualClock& clock, milliseconds step) : clock_(clock), step_(step) {}
+  Timestamp Now() const override {
+    clock_.Advance(step_);
+    return clock_.Now();
+  }
+  BootTime SinceBoot() const override { return clock_.SinceBoot(); }
+  bool SleepFor(std::chrono::nanoseconds duration, std::stop_token stop) override {
+    return clock_.SleepFor(duration, stop);
+  }
+
+ private:
+  ManualClock& clock_;
+  const milliseconds step_;
+};
+
+TEST_P(ConsumerTest, LooksThatTakeLongAreRare) {
+  PassingClock slow(bench_.clock(), seconds{1});
+  SeededRandom random(1);
+  Consumer consumer(
+      Options(), bench_.Noting(), ReadJsonEnvelope,
+      [&] {
+        return memory::OpenInboxStore(bench_.database(), ConsumerBench::kGroup, GetParam(), slow, bench_.faults());
+      },
+      [&]() -> Result<std::unique_ptr<Subscription>> {
+        return bench_.topics().Join(ConsumerBench::kGroup, {ConsumerBench::kTopic});
+      },
+      bench_.clock(), random);
+  const BootTime begun = bench_.clock().SinceBoot();
+  while (bench_.clock().SinceBoot() - begun < minutes{2}) {
+    ASSERT_TRUE(consumer.RunOnce());
+    bench_.clock().Advance(milliseconds{250});
+  }
+  EXPECT_LE(bench_.faults()->count(memory::InboxCall::kDueUnits), 12);
+  EXPECT_GE(bench_.faults()->count(memory::InboxCall::kDueUnits), 5);
+}
+
 TEST_P(ConsumerTest, AHandlerThatCollidesEveryTimeHoldsUpItsKeyAlone) {
   ConsumerOptions options = Options();
   options.workers = 1;
