@@ -127,6 +127,9 @@ create index inbox_parked_unit on {schema}.inbox_parked (consumer, unit, place) 
 create index inbox_parked_version
   on {schema}.inbox_parked (consumer, unit, coalesce(tenant, ''), aggregate_type, aggregate_id, aggregate_version, place)
   where state <> 'SKIPPED' and aggregate_version is not null;
+-- Units in which something waits for its time; what waits for a person alone is not looked at again and again.
+create index inbox_parked_waiting on {schema}.inbox_parked (consumer, unit)
+  where state in ('RECEIVED', 'GAP', 'FAILED');
 create index inbox_parked_event on {schema}.inbox_parked (consumer, event_id);
 create index inbox_parked_state on {schema}.inbox_parked (consumer, state);
 
@@ -470,7 +473,7 @@ $$;
 -- What was set aside.
 
 -- Units whose first message may be tried now, longest waiting first. Goes from one unit to the next, because a unit can
--- have very many messages.
+-- have very many messages, and past those in which everything is dead.
 create function {schema}.inbox_due_units(consumer text, by_version boolean, unit_max bigint) returns table (unit text)
   language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -479,12 +482,13 @@ begin
   return query
     with recursive waiting as (
       (select p.unit from {schema}.inbox_parked p
-        where p.consumer = inbox_due_units.consumer and p.state <> 'SKIPPED' order by p.unit limit 1)
+        where p.consumer = inbox_due_units.consumer and p.state in ('RECEIVED', 'GAP', 'FAILED') order by p.unit limit 1)
       union all
       select n.unit from waiting w
        cross join lateral (
              select p.unit from {schema}.inbox_parked p
-              where p.consumer = inbox_due_units.consumer and p.unit > w.unit and p.state <> 'SKIPPED'
+              where p.consumer = inbox_due_units.consumer and p.unit > w.unit
+                and p.state in ('RECEIVED', 'GAP', 'FAILED')
               order by p.unit limit 1) n
     )
     select w.unit from waiting w

@@ -79,6 +79,9 @@ CREATE INDEX sealane_inbox_parked_unit ON sealane_inbox_parked (consumer, unit, 
 CREATE INDEX sealane_inbox_parked_version
     ON sealane_inbox_parked (consumer, unit, tenant, aggregate_type, aggregate_id, aggregate_version, place)
     WHERE state <> 'SKIPPED' AND aggregate_version IS NOT NULL;
+-- Units in which something waits for its time; what waits for a person alone is not looked at again and again.
+CREATE INDEX sealane_inbox_parked_waiting ON sealane_inbox_parked (consumer, unit)
+    WHERE state IN ('RECEIVED', 'GAP', 'FAILED');
 
 -- What a person gave up is cleared away after a time.
 CREATE INDEX sealane_inbox_parked_skipped ON sealane_inbox_parked (consumer, parked_at) WHERE state = 'SKIPPED';

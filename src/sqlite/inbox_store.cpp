@@ -114,14 +114,15 @@ Result<std::unique_ptr<InboxBatch>> SqliteInboxStore::Open(const BatchRequest& r
 // ---------------------------------------------------------------------------------------------
 
 Result<std::vector<std::string>> SqliteInboxStore::DueUnits(bool by_version, std::size_t limit) {
-  // Goes from one unit to the next, because a unit can have very many messages. Its first is a few steps into
-  // indexes.
+  // Goes from one unit to the next, because a unit can have very many messages, and past those in which everything is
+  // dead. The first of a unit is a few steps into indexes.
   static const auto text = [](bool versions) {
     return fmt::format(
         "WITH RECURSIVE waiting (unit) AS ("
-        "SELECT min(p.unit) FROM sealane_inbox_parked p WHERE p.consumer = ?1 AND p.state <> 'SKIPPED'"
+        "SELECT min(p.unit) FROM sealane_inbox_parked p WHERE p.consumer = ?1"
+        " AND p.state IN ('RECEIVED', 'GAP', 'FAILED')"
         " UNION ALL SELECT (SELECT min(p.unit) FROM sealane_inbox_parked p WHERE p.consumer = ?1"
-        " AND p.state <> 'SKIPPED' AND p.unit > w.unit) FROM waiting w WHERE w.unit IS NOT NULL)"
+        " AND p.state IN ('RECEIVED', 'GAP', 'FAILED') AND p.unit > w.unit) FROM waiting w WHERE w.unit IS NOT NULL)"
         " SELECT h.unit FROM waiting w JOIN sealane_inbox_parked h ON h.place = {}"
         " WHERE w.unit IS NOT NULL AND {} ORDER BY coalesce(next_attempt_at, parked_at), place LIMIT ?2",
         HeadPlaceSql("w.unit", versions), DueSql());

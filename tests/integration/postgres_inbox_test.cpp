@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "base/sha256.hpp"
 #include "inbox/incoming.hpp"
@@ -413,6 +414,28 @@ TEST_F(PostgresInboxPruneWindow, PruneKeepsADayInWhichSomethingWasSetAsideMeanwh
     ValueOrThrow(File(*store, letter_)->Finish({&dead, 1}));
   });
   EXPECT_EQ(KnownOf(*store, letter_), Known::kParked);
+}
+
+// Every process looks four times a second: what waits for a person must cost nothing there.
+TEST_F(PostgresInbox, LookingForWhatIsDueDoesNotVisitWhatIsDead) {
+  const auto store = Open();
+  const Outcome due = Parked(InboxState::kFailed, milliseconds{0});
+  ValueOrThrow(File(*store, Letter("due"))->Finish({&due, 1}));
+  admin_->Exec(
+      "INSERT INTO sealane.inbox_parked (filed_at, published_at, \"offset\", event_id, partition, attempts, "
+      "consumer, unit,"
+      " state, topic, aggregate_version, payload_hash, message_key, message_headers, message_value)"
+      " SELECT now(), now(), i, gen_random_uuid(), 0, 1, 'billing', 'u-' || i, 'DEAD', 'orders', 1, '', '', '', ''"
+      " FROM generate_series(1, 20000) i; ANALYZE sealane.inbox_parked");
+  for (const bool by_version : {false, true}) {
+    EXPECT_THAT(ValueOrThrow(store->DueUnits(by_version, 10)), ElementsAre("due"));
+    const std::string plan =
+        admin_->Exec(fmt::format("SET track_io_timing = off; EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON, TIMING OFF)"
+                                 " SELECT * FROM sealane.inbox_due_units('billing', {}, 32)",
+                                 by_version));
+    const auto blocks = nlohmann::json::parse(plan).at(0).at("Plan").at("Shared Hit Blocks").get<int>();
+    EXPECT_LT(blocks, 1'000) << "of the 20,000 units with their indexes";
+  }
 }
 
 // Nothing of ours copies. Should it happen all the same, it must not go on for ever.
