@@ -7,6 +7,7 @@
 
 #include "base/hex.hpp"
 #include "base/sha256.hpp"
+#include "base/text.hpp"
 
 namespace sealane {
 namespace {
@@ -22,22 +23,33 @@ EventId IdOfCoordinates(const ReceivedMessage& message) {
   return EventId(bytes);
 }
 
-/// What an index of a database takes easily. Longer ones are known by their hash.
-constexpr std::size_t kUnitKeyMax = 512;
+/// What an index of a database takes easily, together with the names of an aggregate. Longer ones are known by their
+/// hash. A key that is no text takes twice its room, and its topic with it.
+constexpr std::size_t kUnitKeyMax = 256;
+constexpr std::size_t kUnitBinaryKeyMax = 32;
 constexpr std::size_t kLongKeyShown = 64;
+
+/// The beginning of a long text, without a character that is cut in two.
+std::string_view Beginning(std::string_view text) {
+  std::size_t size = kLongKeyShown;
+  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xc0U) == 0x80U) --size;
+  return text.substr(0, size);
+}
 
 }  // namespace
 
 std::string UnitOf(std::string_view topic, std::string_view key) {
-  if (key.size() <= kUnitKeyMax) return fmt::format("{}/{}", topic, key);
-  return fmt::format("{}/{}...sha256:{}", topic, key.substr(0, kLongKeyShown), ToHex(Sha256(key)));
+  const bool is_text = IsUtf8(key) && key.find('\0') == std::string_view::npos;
+  if (key.size() <= (is_text ? kUnitKeyMax : kUnitBinaryKeyMax)) return fmt::format("{}/{}", topic, key);
+  return fmt::format("{}/{}...sha256:{}", topic, is_text ? Beginning(key) : "", ToHex(Sha256(key)));
+}
+
+std::string UnitAlone(const ReceivedMessage& message) {
+  return fmt::format("{}#{}@{}", message.partition.topic, message.partition.number, message.offset);
 }
 
 std::string UnitOf(const ReceivedMessage& message) {
-  if (message.key.empty()) {
-    return fmt::format("{}#{}@{}", message.partition.topic, message.partition.number, message.offset);
-  }
-  return UnitOf(message.partition.topic, message.key);
+  return message.key.empty() ? UnitAlone(message) : UnitOf(message.partition.topic, message.key);
 }
 
 Incoming ReadIncoming(ReceivedMessage message, const ReadEnvelope& read) {

@@ -37,7 +37,10 @@ Incoming ReadIncoming(ReceivedMessage message, const ReadEnvelope& read);
 
 /// What keeps order with the message: its topic and key. A message without a key is alone.
 std::string UnitOf(const ReceivedMessage& message);
-/// The same for a message that has a key. Bounded in length, whatever the key is.
+/// The same for a message that has a key. Bounded in length, whatever the key is, also where bytes that are no text
+/// are written as two digits each.
 std::string UnitOf(std::string_view topic, std::string_view key);
+/// The unit of a message that keeps order with nobody.
+std::string UnitAlone(const ReceivedMessage& message);
 
 }  // namespace sealane

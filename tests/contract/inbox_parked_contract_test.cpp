@@ -10,7 +10,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/hex.hpp"
 #include "base/sha256.hpp"
+#include "inbox/incoming.hpp"
 #include "support/inbox_fixture.hpp"
 #include "support/sample_events.hpp"
 #include "support/store_fixture.hpp"
@@ -99,6 +101,31 @@ TEST_P(InboxParkedRecordContract, OtherBytesUnderAKnownIdCanBeSetAsideToo) {
   EXPECT_EQ(seat().Look(first).known, Known::kDone) << "the receipt is about the first bytes";
   EXPECT_EQ(seat().Look(other).known, Known::kOtherBytes);
   EXPECT_TRUE(seat().Look(DeliveryOf("a", 2)).unit_waits);
+}
+
+// Whoever may be set aside may have the longest names there are, and a key that is no text.
+TEST_P(InboxParkedContract, TheLargestNamesCanBeSetAside) {
+  std::string noise;
+  for (std::uint32_t i = 0; noise.size() < 2'048; ++i) noise += ToHex(Sha256(std::to_string(i)));
+  std::string key;
+  for (std::uint32_t i = 0; key.size() < 512; ++i) {
+    const auto digest = Sha256(noise + std::to_string(i));
+    key.append(digest.begin(), digest.end());
+  }
+  const std::string topic = noise.substr(0, 249);
+  std::int64_t offset = 0;
+  for (const std::string& each :
+       {key.substr(0, 512), key.substr(0, 32), noise.substr(0, 256), noise.substr(0, 1'024)}) {
+    Delivery event = VersionOf("a", 1, offset++);
+    event.unit = UnitOf(topic, each);
+    event.message.key = each;
+    event.envelope->tenant = noise.substr(0, 255);
+    event.envelope->aggregate.type = noise.substr(100, 255);
+    event.envelope->aggregate.id = noise.substr(200, 1'024);
+    seat().Handle({event}, {Failed(1, 0ms)}, true);
+    EXPECT_TRUE(seat().Look(event, true).unit_waits);
+    seat().RetryWith(event.unit, Processed(), true);
+  }
 }
 
 TEST_P(InboxParkedRecordContract, ARetryOfOtherBytesLeavesTheReceiptAlone) {

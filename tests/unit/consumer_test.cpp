@@ -10,6 +10,7 @@
 
 #include "sealane/outbox.hpp"
 
+#include "base/text.hpp"
 #include "outbox/outbox_store.hpp"
 #include "support/consumer_bench.hpp"
 
@@ -668,9 +669,15 @@ TEST_P(ConsumerTest, VersionsOfNothingAreNotCounted) {
 TEST(Units, AreBoundedWhateverTheKeyIs) {
   EXPECT_EQ(UnitOf("orders", "o-1"), "orders/o-1");
   const std::string long_key(100'000, 'k');
-  EXPECT_LT(UnitOf("orders", long_key).size(), 512U);
+  EXPECT_LT(UnitOf("orders", long_key).size(), 320U);
   EXPECT_EQ(UnitOf("orders", long_key), UnitOf("orders", long_key));
   EXPECT_NE(UnitOf("orders", long_key), UnitOf("orders", long_key + "k"));
+  const std::string bytes(512, '\xff');
+  EXPECT_LT(UnitOf("orders", bytes).size(), 128U) << "each would be written as two digits";
+  EXPECT_NE(UnitOf("orders", bytes), UnitOf("orders", bytes + "k"));
+  std::string umlauts(63, 'k');
+  for (int i = 0; i < 200; ++i) umlauts += "\u00e4";
+  EXPECT_TRUE(IsUtf8(UnitOf("orders", umlauts))) << "no character is cut in two";
 }
 
 TEST(ConsumerRecord, OneMembersWrongClockMakesNobodyForget) {
