@@ -521,9 +521,9 @@ begin
 end
 $$;
 
--- Locks a claimed message to the end of the transaction, with the version of its aggregate: that first, as a batch does
--- that has the version and then wakes the message.
-create function {schema}.inbox_hold(consumer text, place bigint, attempts integer)
+-- Locks a claimed message to the end of the transaction and, by version, the version of its aggregate: that first, as a
+-- batch does that has the version and then wakes the message.
+create function {schema}.inbox_hold(consumer text, place bigint, attempts integer, by_version boolean)
   returns table (topic text, partition integer, "offset" bigint, published_at bigint, message_key bytea,
                  message_value bytea, message_headers bytea, event_id uuid, filed_at bigint, payload_hash bytea, state text,
                  parked_at bigint, first_failed_at bigint, gap_overdue boolean, tenant text, aggregate_type text,
@@ -535,7 +535,8 @@ declare
 begin
   select p.* into held from {schema}.inbox_parked p
    where p.place = inbox_hold.place and p.consumer = inbox_hold.consumer;
-  if held.aggregate_type is not null and held.aggregate_id is not null and held.aggregate_version is not null then
+  if by_version and held.aggregate_type is not null and held.aggregate_id is not null
+     and held.aggregate_version is not null then
     select coalesce(max(v.version), 0) into seen
       from {schema}.inbox_lock_versions(inbox_hold.consumer, array[coalesce(held.tenant, '')],
                                         array[held.aggregate_type], array[held.aggregate_id]) v;

@@ -127,8 +127,8 @@ struct RetryBatch {
   std::int32_t attempts = 0;  ///< this one included: it was counted before, so that a crash counts too
   Timestamp parked_at{};
   std::optional<Timestamp> first_failed_at = {};
-  bool gap_overdue = false;  ///< state is kGap and its time is over
-  std::int64_t version_seen = 0;
+  bool gap_overdue = false;       ///< state is kGap and its time is over
+  std::int64_t version_seen = 0;  ///< only by version
   std::unique_ptr<InboxBatch>
       batch;  ///< its one standing is kNew; Finish() takes one outcome, kParked keeps it aside
 };

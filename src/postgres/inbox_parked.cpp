@@ -151,7 +151,7 @@ Result<std::optional<RetryBatch>> InboxParked::OpenRetry(const std::string& unit
   const auto attempts = static_cast<std::int32_t>(IntAt(claim, 0, 1));
 
   std::vector<Call> calls = {session_.Function("inbox_hold")};
-  calls.back().Int8(place).Int4(attempts);
+  calls.back().Int8(place).Int4(attempts).Bool(by_version);
   calls.emplace_back(kSavepoint);
   SEALANE_ASSIGN_OR_RETURN(const std::vector<PgResult> results, session_.Begin(std::move(calls)));
   const PgResult& row = results.front();

@@ -416,6 +416,16 @@ TEST_F(PostgresInboxPruneWindow, PruneKeepsADayInWhichSomethingWasSetAsideMeanwh
   EXPECT_EQ(KnownOf(*store, letter_), Known::kParked);
 }
 
+TEST_F(PostgresInbox, ARetryWithoutVersionsLeavesNoneBehind) {
+  const auto store = Open();
+  Letter letter("o-1");
+  letter.envelope.aggregate = {"order", "o-1", 4};
+  const Outcome failed = Parked(InboxState::kFailed, milliseconds{0});
+  ValueOrThrow(File(*store, letter)->Finish({&failed, 1}));
+  ValueOrThrow(ValueOrThrow(store->OpenRetry("o-1", false, seconds{60}))->batch->Finish({&kProcessed, 1}));
+  EXPECT_EQ(admin_->Count("sealane.inbox_version"), 0);
+}
+
 // Every process looks four times a second: what waits for a person must cost nothing there.
 TEST_F(PostgresInbox, LookingForWhatIsDueDoesNotVisitWhatIsDead) {
   const auto store = Open();
