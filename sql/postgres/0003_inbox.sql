@@ -209,7 +209,7 @@ begin
 end
 $$;
 
--- Files arrivals and tells which were there: done, parked, other (bytes) or old.
+-- Files arrivals and tells which were there: done, parked, other (bytes, unless those are set aside too) or old.
 create function {schema}.inbox_file(
   consumer text, ids uuid[], filed_ats timestamptz[], hashes bytea[], topics text[], partitions integer[],
   offsets bigint[], event_types text[], schema_versions integer[], tenants text[], aggregate_types text[],
@@ -242,7 +242,11 @@ begin
     return query
       select u.entry::integer,
              case when r.state is null then 'vanished'
-                  when r.payload_hash <> u.hash then 'other'
+                  when r.payload_hash <> u.hash
+                    then coalesce((select case when p.state = 'SKIPPED' then 'done' else 'parked' end
+                                     from {schema}.inbox_parked p
+                                    where p.consumer = inbox_file.consumer and p.event_id = u.id
+                                      and p.payload_hash = u.hash limit 1), 'other')
                   when r.state in ('PROCESSED', 'IGNORED', 'SKIPPED')
                        or exists (select from {schema}.inbox_parked p
                                    where p.consumer = inbox_file.consumer and p.event_id = u.id and p.state = 'SKIPPED')

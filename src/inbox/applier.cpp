@@ -265,14 +265,8 @@ Applier::StepEnd Applier::Step(Plan& plan, std::size_t at, std::size_t count) {
   for (std::size_t i = 0; i < arrivals.size(); ++i) {
     const Incoming& event = events[places[i]];
     const Ruling& ruling = rulings[places[i]];
-    if (ruling.kind == Ruling::Kind::kDead) {
-      if (auto buried = Bury(batch, event, ruling.outcome.park, {}); !buried) return failed(buried.error(), false);
-    } else if (ruling.kind == Ruling::Kind::kMismatch) {
-      ParkNote note{.state = InboxState::kDead, .attempts = 1};
-      note.error_code = "payload_hash_mismatch";
-      note.error_message = "an event with this id and another payload was seen before";
-      if (auto buried = Bury(batch, event, note, {}); !buried) return failed(buried.error(), false);
-    }
+    if (ruling.kind != Ruling::Kind::kDead && ruling.kind != Ruling::Kind::kMismatch) continue;
+    if (auto buried = Bury(batch, event, ruling.outcome.park, {}); !buried) return failed(buried.error(), false);
   }
   if (auto finished = batch.Finish(outcomes); !finished) return failed(finished.error(), false);
   CrashPoint("inbox.finished");
@@ -342,6 +336,9 @@ void Applier::Count(std::span<const Incoming> events, std::span<const Ruling> ru
           break;
         case Ruling::Kind::kMismatch:
           ++stats.hash_mismatches;
+          ++stats.parked_total;
+          ++stats.dead_total;
+          CountFailure(stats, ruling.outcome.park.error_code);
           break;
         case Ruling::Kind::kWaits:
           ++stats.parked_total;
@@ -366,8 +363,8 @@ void Applier::Count(std::span<const Incoming> events, std::span<const Ruling> ru
     const ParkNote& note = rulings[i].outcome.park;
     switch (rulings[i].kind) {
       case Ruling::Kind::kMismatch:
-        LogEvent(LogLevel::kError, "an event came again with other bytes", options_, events[i],
-                 "payload_hash_mismatch", "no effect; look at its producer", 1);
+        LogEvent(LogLevel::kError, "an event came again with other bytes", options_, events[i], note.error_code,
+                 "no effect; look at its producer", note.attempts);
         break;
       case Ruling::Kind::kDead:
         LogEvent(LogLevel::kError, "an event is dead", options_, events[i], note.error_code, note.error_message,

@@ -37,6 +37,15 @@ std::string GapText(const Envelope& event, std::int64_t seen) {
                      event.aggregate.type, event.aggregate.id, seen);
 }
 
+/// Kept for a person, alone: the first one stands, and its key has nothing to wait for.
+Ruling Mismatch(const Incoming& event) {
+  ParkNote note{.state = InboxState::kDead, .attempts = 1};
+  note.error_code = "payload_hash_mismatch";
+  note.error_message = "an event with this id and another payload was seen before";
+  note.unit = UnitAlone(event.message);
+  return Parked(Ruling::Kind::kMismatch, std::move(note));
+}
+
 /// What code that is not ours says, or what becomes of the event for what it throws: `failed` names anything but a
 /// SealaneException.
 template <class Work>
@@ -156,7 +165,7 @@ Ruling EventJudge::Judge(const Incoming& event, const Standing& standing, const 
     case Standing::Known::kParked:
       return Known(Ruling::Kind::kDuplicate);
     case Standing::Known::kOtherBytes:
-      return Known(Ruling::Kind::kMismatch);
+      return Mismatch(event);
     case Standing::Known::kTooOld: {
       Ruling ruling =
           Dead("too_old", "receipts of that time are forgotten: it may have been applied before and is not again");

@@ -19,7 +19,7 @@ struct Ruling {
     kIgnored,
     kDuplicate,
     kStale,
-    kMismatch,  ///< known id, other bytes
+    kMismatch,  ///< known id, other bytes: set aside for a person
     kWaits,     ///< behind an earlier event of its unit
     kGap,
     kFailed,  ///< will be tried again

@@ -50,7 +50,7 @@ struct Standing {
     kNew,         ///< not seen; its receipt is written in this transaction
     kDone,        ///< seen: processed, ignored or skipped
     kParked,      ///< seen and set aside: it is there already
-    kOtherBytes,  ///< seen with another payload hash
+    kOtherBytes,  ///< seen with another payload hash, and these bytes are not set aside
     kTooOld,      ///< not remembered, and from a time whose receipts are forgotten: it may have been seen
   };
   Known known = Known::kNew;
@@ -90,6 +90,8 @@ struct ParkNote {
   std::optional<std::chrono::milliseconds> retry_after = {};
   std::string error_code = {};  ///< with a message: a failure now
   std::string error_message = {};
+  /// Not empty, for an arrival: set aside in this unit instead of its own, which does not wait for it.
+  std::string unit = {};
 };
 
 /// What became of an arrival; the default writes nothing and suits what was known already.

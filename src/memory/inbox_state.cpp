@@ -117,17 +117,18 @@ ParkedMessage* ConsumerRecord::FirstOf(std::string_view unit, bool by_version) {
 }
 
 Standing::Known ConsumerRecord::KnownOf(const InboxItem& item) const {
-  const auto judge = [&](InboxState state, const PayloadHash& hash) {
-    if (hash != item.hash) return Standing::Known::kOtherBytes;
+  const auto judge = [](InboxState state) {
     return IsFinished(state) ? Standing::Known::kDone : Standing::Known::kParked;
   };
-  if (const auto receipt = receipts.find(item.id); receipt != receipts.end()) {
-    return judge(receipt->second.state, receipt->second.hash);
+  const auto receipt = receipts.find(item.id);
+  if (receipt != receipts.end() && receipt->second.hash == item.hash) {
+    return judge(receipt->second.state);
   }
-  if (const auto place = places_of.lower_bound(item.id); place != places_of.upper_bound(item.id)) {
-    const ParkedMessage& message = parked.at(place->second);
-    return judge(message.state, message.hash);
-  }
+  const auto [first, last] = places_of.equal_range(item.id);
+  const auto same =
+      std::find_if(first, last, [&](const auto& entry) { return parked.at(entry.second).hash == item.hash; });
+  if (same != last) return judge(parked.at(same->second).state);
+  if (receipt != receipts.end() || first != last) return Standing::Known::kOtherBytes;
   return item.filed_at < forgotten_before ? Standing::Known::kTooOld : Standing::Known::kNew;
 }
 
@@ -230,7 +231,7 @@ void ConsumerRecord::Park(const InboxItem& item, const ParkNote& note, Timestamp
     message.message = *item.message;
     message.id = item.id;
     message.hash = item.hash;
-    message.unit = item.unit;
+    message.unit = note.unit.empty() ? item.unit : note.unit;
     message.type = item.type;
     message.aggregate = item.aggregate;
     message.version = item.version;

@@ -134,7 +134,8 @@ Call ParkCall(const InboxSession& session, std::span<const Parking> parkings) {
   call.Uuids(parkings, [](const Parking& p) { return p.arrival->id; })
       .Times(parkings, [](const Parking& p) { return p.arrival->filed_at; })
       .Byteas(parkings, of_arrival(HashOf))
-      .Texts(parkings, [](const Parking& p) { return UnitToText(p.arrival->unit); })
+      .Texts(parkings,
+             [](const Parking& p) { return UnitToText(p.note->unit.empty() ? p.arrival->unit : p.note->unit); })
       .Texts(parkings, [](const Parking& p) { return std::string_view(p.arrival->message->partition.topic); })
       .Int4s(parkings, [](const Parking& p) { return p.arrival->message->partition.number; })
       .Int8s(parkings, [](const Parking& p) { return p.arrival->message->offset; })

@@ -99,24 +99,26 @@ Result<Timestamp> InboxRows::ForgottenBefore() {
 }
 
 Result<Standing::Known> InboxRows::KnownOf(const InboxItem& item, bool anything_parked) {
+  bool other_bytes = false;
   if (session_.mode == InboxMode::kRecord) {
     SEALANE_ASSIGN_OR_RETURN(
         const BookedStatement select,
         session_.Take("SELECT state, payload_hash FROM sealane_inbox WHERE consumer = ? AND event_id = ?"));
     select->Bind(item.id.ToString());
     SEALANE_ASSIGN_OR_RETURN(const auto known, Judge(select, item));
-    if (known) return *known;
+    other_bytes = known == Standing::Known::kOtherBytes;
+    if (known && !other_bytes) return *known;
   }
   if (anything_parked) {
     SEALANE_ASSIGN_OR_RETURN(
         const BookedStatement select,
         session_.Take("SELECT state, payload_hash FROM sealane_inbox_parked WHERE consumer = ? AND event_id = ?"
-                      " ORDER BY place LIMIT 1"));
-    select->Bind(item.id.ToString());
+                      " ORDER BY payload_hash <> ?, place LIMIT 1"));
+    select->Bind(item.id.ToString()).BindBlob(BytesOf(item.hash));
     SEALANE_ASSIGN_OR_RETURN(const auto known, Judge(select, item));
     if (known) return *known;
   }
-  return Standing::Known::kNew;
+  return other_bytes ? Standing::Known::kOtherBytes : Standing::Known::kNew;
 }
 
 Status InboxRows::LookAtUnit(const InboxItem& item, bool by_version, Standing& standing) {
@@ -272,7 +274,7 @@ Status InboxRows::Park(const InboxItem& item, const ParkNote& note, Timestamp no
   const std::string headers = HeadersToBytes(item.message->headers);
   const std::optional<Timestamp> failed = note.error_code.empty() ? std::nullopt : std::optional(now);
   insert->Bind(item.id.ToString())
-      .BindBlob(item.unit)
+      .BindBlob(note.unit.empty() ? item.unit : note.unit)
       .Bind(ToString(note.state))
       .Bind(std::int64_t{note.attempts})
       .BindOptional(NextAttempt(note, now))

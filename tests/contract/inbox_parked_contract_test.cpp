@@ -95,12 +95,25 @@ TEST_P(InboxParkedRecordContract, OtherBytesUnderAKnownIdCanBeSetAsideToo) {
   Delivery other = Again(first, 1);
   other.message.value = "other bytes";
   other.hash = Sha256(other.message.value);
-  seat().Handle({other}, {Died(0)});
-  seat().Handle({other}, {Died(0)});
-  EXPECT_EQ(ValueOrThrow(seat().store().Count()).dead, 1) << "the same message of the broker came twice";
-  EXPECT_EQ(seat().Look(first).known, Known::kDone) << "the receipt is about the first bytes";
   EXPECT_EQ(seat().Look(other).known, Known::kOtherBytes);
+  seat().Handle({other}, {Died(0)});
+  EXPECT_EQ(seat().Look(other).known, Known::kParked) << "the same message of the broker came twice";
+  EXPECT_EQ(seat().Look(Again(other, 7)).known, Known::kParked) << "or from another place";
+  EXPECT_EQ(ValueOrThrow(seat().store().Count()).dead, 1);
+  EXPECT_EQ(seat().Look(first).known, Known::kDone) << "the receipt is about the first bytes";
   EXPECT_TRUE(seat().Look(DeliveryOf("a", 2)).unit_waits);
+  fixture().Skip("billing", other.id);
+  EXPECT_EQ(seat().Look(other).known, Known::kDone);
+}
+
+TEST_P(InboxParkedContract, WhatIsSetAsideInAUnitOfItsOwnHoldsNobodyBack) {
+  const Delivery event = DeliveryOf("a", 0);
+  Outcome dead = Died(1);
+  dead.park.unit = "orders#0@0";
+  seat().Handle({event}, {dead});
+  EXPECT_EQ(seat().Look(event).known, Known::kParked);
+  EXPECT_FALSE(seat().Look(DeliveryOf("a", 1)).unit_waits);
+  EXPECT_TRUE(seat().Look(DeliveryOf("orders#0@0", 2)).unit_waits);
 }
 
 // Whoever may be set aside may have the longest names there are, and a key that is no text.

@@ -12,6 +12,7 @@
 
 #include "../apps/sealane/exit_code.hpp"
 #include "base/hex.hpp"
+#include "base/sha256.hpp"
 #include "core/wire.hpp"
 #include "support/consume_place.hpp"
 #include "support/eventually.hpp"
@@ -62,6 +63,23 @@ TEST_P(ConsumerLive, AnEventThatComesTenTimesTakesEffectOnce) {
     EXPECT_EQ(report["duplicates"], 9) << mode;
     EXPECT_EQ(place_->Complaint(consumer_, {event}, mode == "record"), "") << mode;
   }
+}
+
+TEST_P(ConsumerLive, TheSameIdWithOtherBytesIsSetAsideOnceAndItsKeyGoesOn) {
+  const Envelope event = ChangeOf("k0", 1);
+  Envelope other = event;
+  other.payload = "{\"version\":1,\"total\":2}";
+  other.payload_hash = Sha256(other.payload);
+  const Envelope next = ChangeOf("k0", 2);
+  place_->Publish({event, other, other, next});
+  const json report = CatchUp({"--dead-letter-topic", "dead"});
+  EXPECT_EQ(report["effects"], 2);
+  EXPECT_EQ(report["hash_mismatches"], 1);
+  EXPECT_EQ(place_->CountEffects(consumer_), 2);
+  EXPECT_EQ(place_->Query(fmt::format("SELECT state, error_code FROM {} WHERE consumer = '{}'",
+                                      place_->Table("inbox_parked"), consumer_)),
+            (std::vector<std::vector<std::string>>{{"DEAD", "payload_hash_mismatch"}}));
+  EXPECT_EQ(place_->Number(fmt::format("SELECT count(*) FROM {} WHERE topic = 'dead'", place_->Table("outbox"))), 1);
 }
 
 TEST_P(ConsumerLive, AThousandEventsOfOneKeyTakeEffectInOrder) {

@@ -815,14 +815,22 @@ TEST(ConsumerRecord, TheSameIdWithOtherBytesIsAnIncidentWithoutEffect) {
     return changed;
   }();
   bench.Publish(other);
+  bench.Publish(other);
+  bench.Publish(bench.Make("a", 2, "3"));
   ConsumerOptions options = bench.Options();
   options.dead_letter_topic = "orders.dlq";
   const auto consumer = bench.Start(options, bench.Noting());
   bench.Settle(*consumer);
-  ASSERT_EQ(bench.Effects().size(), 1U);
+  ASSERT_EQ(bench.Effects().size(), 2U) << "the key does not wait";
   EXPECT_EQ(bench.Effects().front().payload, "1");
+  EXPECT_EQ(bench.Effects().back().payload, "3");
   EXPECT_EQ(consumer->stats().hash_mismatches, 1U);
-  EXPECT_EQ(consumer->stats().duplicates, 0U);
+  EXPECT_EQ(consumer->stats().duplicates, 1U) << "it is set aside already";
+  bench.SettleOver(*consumer, seconds{5}, seconds{1});
+  EXPECT_EQ(consumer->stats().parked, 1);
+  EXPECT_EQ(consumer->stats().dead, 1);
+  auto store = ValueOrThrow(memory::OpenOutboxStore(bench.database()));
+  EXPECT_EQ(ValueOrThrow(store->ListMessages({})).size(), 1U) << "one dead letter";
 }
 
 TEST(ConsumerOffsets, ARepeatedSuffixIsKnownAlsoToASuccessor) {
