@@ -74,7 +74,8 @@ class HandlerTransaction : public Transaction {
   virtual Result<std::vector<std::vector<std::optional<std::string>>>> Query(const std::string& sql,
                                                                              std::span<const SqlValue> values = {},
                                                                              std::size_t rows_max = 1'000) = 0;
-  /// The connection underneath, for code that has its own ways with it: one of the two is set, if any.
+  /// The connection underneath, for code that has its own ways with it: one of the two is set, if any. After a Post()
+  /// it is busy with that: call native() again, which waits for the answers, before using it again.
   struct Native {
     pg_conn* postgres = nullptr;
     sqlite3* lite = nullptr;

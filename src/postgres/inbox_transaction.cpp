@@ -40,9 +40,13 @@ Status InboxTransaction::RequireHandlersOwn(const std::string& sql) const {
 
 Result<PgResult> InboxTransaction::RunStatement(const std::string& sql, std::span<const SqlValue> values) {
   SEALANE_RETURN_IF_ERROR(Settle());
-  SEALANE_RETURN_IF_ERROR(RequireHandlersOwn(sql));
+  const auto failed = [this](Error error) {
+    if (!failure_) failure_ = error;
+    return error;
+  };
+  if (Status own = RequireHandlersOwn(sql); !own) return failed(std::move(own).error());
   Result<PgResult> result = session_.statements->Run(session_.get(), sql, values);
-  if (!result) return HandlersOwn(std::move(result).error());
+  if (!result) return failed(HandlersOwn(std::move(result).error()));
   SEALANE_RETURN_IF_ERROR(RequireOpen());
   return result;
 }
@@ -50,7 +54,10 @@ Result<PgResult> InboxTransaction::RunStatement(const std::string& sql, std::spa
 Status InboxTransaction::Post(const std::string& sql, std::span<const SqlValue> values) {
   if (answers_ == Answers::kAtOnce) return InboxBatch::Post(sql, values);
   if (post_failure_) return *post_failure_;
-  SEALANE_RETURN_IF_ERROR(RequireHandlersOwn(sql));
+  if (Status own = RequireHandlersOwn(sql); !own) {
+    post_failure_ = std::move(own).error();
+    return *post_failure_;
+  }
   if (Status posted = session_.statements->Post(session_.get(), sql, values); !posted) {
     post_failure_ = HandlersOwn(std::move(posted).error());
     return *post_failure_;
@@ -96,7 +103,10 @@ Status InboxTransaction::RequireOpen() const {
   if (session_.statements->waiting()) return Ok();
   switch (PQtransactionStatus(session_.get())) {
     case PQTRANS_INTRANS:
-      return Ok();
+      if (!failure_) return Ok();
+      return Error(ErrorKind::kMisuse, "transaction_failed",
+                   fmt::format("a statement of the transaction was refused: {}", failure_->message()))
+          .WithHint("a handler returns or throws the error of its statement");
     case PQTRANS_INERROR:
       return Error(ErrorKind::kMisuse, "transaction_failed",
                    "a statement of the transaction has failed: nothing of it can be kept")
@@ -113,6 +123,7 @@ Status InboxTransaction::RequireOpen() const {
 Status InboxTransaction::Rewind() {
   static_cast<void>(Settle());
   post_failure_.reset();
+  failure_.reset();
   SEALANE_RETURN_IF_ERROR(postgres::Execute(session_.get(), "ROLLBACK TO SAVEPOINT sealane_handler"));
   return Ok();
 }

@@ -81,6 +81,7 @@ class InboxTransaction : public InboxBatch {
   const Answers answers_;
   std::vector<Standing> standings_;
   std::optional<Error> post_failure_;
+  std::optional<Error> failure_;  // of a statement that never reached the server, which knows nothing of it
   bool finished_ = false;
 };
 

@@ -273,6 +273,25 @@ TEST_P(InboxSqlContract, AStatementWithTooFewValuesIsItsHandlersFault) {
   seat().Handle({DeliveryOf("a", 0)}, {Processed()});
 }
 
+// Nothing of it reached the database, which would commit the rest.
+TEST_P(InboxSqlContract, AStatementThatIsRefusedLosesTheTransaction) {
+  const Delivery event = DeliveryOf("a", 0);
+  for (const bool post : {false, true}) {
+    const auto batch = seat().Open({event});
+    ValueOrThrow(fixture().Affect(*batch, "paid"));
+    if (post) {
+      EXPECT_FALSE(batch->Post("COMMIT"));
+      EXPECT_FALSE(batch->Check() && batch->Settle());
+    } else {
+      EXPECT_FALSE(batch->Execute("COMMIT").has_value());
+      EXPECT_FALSE(batch->Check());
+    }
+    EXPECT_FALSE(batch->Finish(std::vector{Processed()}).has_value());
+  }
+  EXPECT_THAT(fixture().Effects(), IsEmpty());
+  seat().Handle({event}, {Processed()});
+}
+
 // It would have the client speak another protocol in the middle of its transaction.
 TEST_P(InboxSqlContract, NothingIsCopiedThroughTheConnection) {
   for (const char* const copy : {"COPY effect TO STDOUT", "/* all */ copy effect (what) FROM STDIN"}) {

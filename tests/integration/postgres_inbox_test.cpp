@@ -416,6 +416,16 @@ TEST_F(PostgresInboxPruneWindow, PruneKeepsADayInWhichSomethingWasSetAsideMeanwh
   EXPECT_EQ(KnownOf(*store, letter_), Known::kParked);
 }
 
+TEST_F(PostgresInbox, ATextThatNoColumnHoldsLosesTheTransaction) {
+  const auto store = Open();
+  const Letter letter("k");
+  const auto batch = File(*store, letter);
+  const SqlValue nul = std::string("a\0b", 3);
+  ASSERT_FALSE(batch->Execute("SELECT $1::text", {&nul, 1}));
+  EXPECT_FALSE(batch->Check());
+  EXPECT_FALSE(batch->Finish({&kProcessed, 1})) << "also when the error was swallowed";
+}
+
 TEST_F(PostgresInbox, ARetryWithoutVersionsLeavesNoneBehind) {
   const auto store = Open();
   Letter letter("o-1");
@@ -613,7 +623,8 @@ TEST_F(PostgresInbox, NothingStaysOpenAfterAnError) {
 
   batch = File(*store, letter);
   EXPECT_EQ(batch->Execute("/* a /* b */ */ -- c\n commit", {}).error().code(), "transaction_ended");
-  EXPECT_TRUE(batch->Check()) << "it was not sent";
+  EXPECT_EQ(PQtransactionStatus(batch->native().postgres), PQTRANS_INTRANS) << "it was not sent";
+  EXPECT_EQ(batch->Check().error().code(), "transaction_failed") << "and nothing is kept without it";
   PQclear(PQexec(batch->native().postgres, "COMMIT"));
   EXPECT_EQ(batch->Check().error().code(), "transaction_ended");
   EXPECT_EQ(batch->Finish({&kProcessed, 1}).error().code(), "transaction_ended");
