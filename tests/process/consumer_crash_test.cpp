@@ -69,6 +69,14 @@ class ConsumerCrash : public ::testing::TestWithParam<Setup> {
     return ChildProcess(command, {{point.variable, point.value}}, place.folder()).Finish();
   }
 
+  /// Halves a number of system calls; false for other points, and when there is nothing left of it.
+  static bool Sooner(Point& point) {
+    if (point.variable != "SEALANE_TEST_KILL_CALL") return false;
+    const long call = std::atol(point.value.c_str()) / 2;
+    point.value = fmt::format("{}{}", call, point.value.ends_with('+') ? "+" : "");
+    return call > 0;
+  }
+
   void RunChain(const Chain& chain) {
     std::unique_ptr<ConsumePlace> own;
     std::vector<Envelope> events = events_;
@@ -81,9 +89,15 @@ class ConsumerCrash : public ::testing::TestWithParam<Setup> {
     // A group's name is used once: the broker remembers named members of it beyond their end.
     const std::string consumer = fmt::format("{}-c{}", place.topic(), ++names_);
     std::string where;
-    for (const Point& point : chain) {
+    for (const Point& planned : chain) {
+      Point point = planned;
       where += fmt::format("{} ", point.value);
-      const CommandResult victim = RunVictim(place, consumer, point);
+      CommandResult victim = RunVictim(place, consumer, point);
+      // One that found less to do than the measured run makes fewer calls.
+      while (victim.code == 0 && Sooner(point)) {
+        where += fmt::format("{} ", point.value);
+        victim = RunVictim(place, consumer, point);
+      }
       const std::string ahead = place.AheadComplaint(consumer);
       const std::lock_guard lock(mutex_);
       ++points_;
@@ -193,7 +207,7 @@ TEST_P(ConsumerCrash, AtCountedSystemCallsAppliesEachEventOnce) {
     chains.push_back(chain);
   }
   Sweep(chains);
-  EXPECT_GE(died_, points_ * 6 / 10);
+  EXPECT_EQ(died_, points_);
 }
 
 TEST_P(ConsumerCrash, WhileItTriesAgainAppliesEachEventOnce) {
