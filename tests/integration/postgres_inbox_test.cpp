@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/sha256.hpp"
+#include "inbox/applier.hpp"
 #include "inbox/incoming.hpp"
 #include "postgres/call.hpp"
 #include "postgres/postgres_store.hpp"
@@ -155,6 +156,44 @@ TEST_F(PostgresInbox, SecondWaitsForAVersionAndSeesTheNewOne) {
   done.version_seen = 1;
   ValueOrThrow(batch->Finish({&done, 1}));
   EXPECT_EQ(other.get(), 1);
+}
+
+TEST_F(PostgresInbox, TenThatApplyOneEventAtOnceGiveOneEffectAndNineDuplicates) {
+  constexpr int kThreads = 10;
+  admin_->Exec("CREATE TABLE effect (what text)");
+  const Letter letter("k");
+  ConsumerOptions consumer;
+  consumer.consumer = "billing";
+  ConsumerCounters counters;
+  const Handling handling = [](const Envelope& event, const ReceivedMessage&, HandlerTransaction& tx) {
+    const SqlValue key = event.key;
+    ValueOrThrow(tx.Execute("INSERT INTO effect VALUES ($1)", {&key, 1}));
+    return Decision::Done();
+  };
+  std::barrier start(kThreads);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      SeededRandom random(1);
+      Applier applier(
+          consumer, handling, [&] { return postgres::OpenInboxStore(options(), "billing", InboxMode::kRecord); },
+          counters, SystemClock::Instance(), random);
+      EXPECT_TRUE(applier.Store());
+      AttachedPartition attached;
+      attached.partition = letter.message.partition;
+      PartitionRun run(attached, 10);
+      const Incoming event = ReadIncoming(
+          letter.message, [](const ReceivedMessage& message) { return EnvelopeFromJson(message.value); });
+      std::size_t done = 0;
+      start.arrive_and_wait();
+      EXPECT_EQ(applier.Apply({&event, 1}, &run, done), ApplyEnd::kDone);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(admin_->Count("effect"), 1);
+  EXPECT_EQ(admin_->Count("sealane.inbox"), 1);
+  EXPECT_EQ(counters.Copy().effects, 1U);
+  EXPECT_EQ(counters.Copy().duplicates, 9U);
 }
 
 /// A version that waits for the one before it and is due, and a batch with that one which is under way.

@@ -11,6 +11,7 @@
 #include "sealane/outbox.hpp"
 
 #include "base/text.hpp"
+#include "base/time_text.hpp"
 #include "outbox/outbox_store.hpp"
 #include "support/consumer_bench.hpp"
 
@@ -248,14 +249,16 @@ TEST_P(ConsumerTest, AMessageThatCannotBeReadIsSetAsideAndOthersFlow) {
 
 TEST_P(ConsumerTest, ADeadEventLeavesOneDeadLetterWithTheOriginalBytes) {
   const Envelope event = bench_.Make("a", 1, R"({"n": 1 })");
-  const PartitionOffset place = bench_.Publish(event);
+  const PartitionOffset place =
+      bench_.topics().Publish(std::string(ConsumerBench::kTopic), event.key, ToJson(event), {{"origin", "shop"}});
   ConsumerOptions options = Options();
   options.dead_letter_topic = "orders.dlq";
   options.owner_team = "billing-team";
   const auto consumer = bench_.Start(options, [](const Envelope&, const ReceivedMessage&, HandlerTransaction&) {
-    return Decision::Reject("bad_total", "the total is wrong");
+    return Decision::RetryLater("bad_total", "the total is wrong");
   });
-  bench_.Settle(*consumer);
+  const std::string first_failed_at = ToRfc3339(bench_.clock().Now());
+  bench_.SettleOver(*consumer, minutes{1}, seconds{1});
   const auto letters = InOutbox();
   ASSERT_EQ(letters.size(), 1U);
   const Envelope& letter = letters.front().envelope;
@@ -272,7 +275,14 @@ TEST_P(ConsumerTest, ADeadEventLeavesOneDeadLetterWithTheOriginalBytes) {
   EXPECT_EQ(header("dlq-partition"), std::to_string(place.partition.number));
   EXPECT_EQ(header("dlq-offset"), std::to_string(place.offset));
   EXPECT_EQ(header("dlq-owner"), "billing-team");
-  EXPECT_EQ(header("dlq-attempts"), "1");
+  EXPECT_EQ(header("dlq-attempts"), "4");
+  EXPECT_EQ(header("dlq-message"), "the total is wrong");
+  EXPECT_EQ(header("dlq-event-type"), "OrderChanged");
+  EXPECT_EQ(header("dlq-event-version"), "1");
+  EXPECT_EQ(header("dlq-first-failed-at"), first_failed_at);
+  EXPECT_EQ(header("dlq-last-failed-at"), ToRfc3339(letter.occurred_at));
+  EXPECT_GT(header("dlq-last-failed-at"), first_failed_at);
+  EXPECT_EQ(header("dlq-headers"), R"({"origin":"shop"})");
   EXPECT_EQ(header("dlq-replayable"), "true");
 }
 
@@ -475,16 +485,19 @@ class ConsumerTroubleTest : public ConsumerTest {
     bench_.Publish(bench_.Make("a", 1));
     bench_.Publish(bench_.Make("b", 1));
     std::map<std::string, int> runs;
-    const auto consumer = bench_.Start(
-        options, [&, noting = bench_.Noting()](const Envelope& event, const ReceivedMessage& message,
-                                               HandlerTransaction& tx) -> Decision {
-          const int run = ++runs[event.key];
-          if (run == 1) return Decision::RetryLater("busy", "not yet");
-          if (event.key == "b" || run > options.retry.attempts_max + 3) return noting(event, message, tx);
-          const Error away(ErrorKind::kUnavailable, "store_full", "no space");
-          if (trouble == Trouble::kNothingCanBeWritten) bench_.faults()->Fail(memory::InboxCall::kFinish, away);
-          throw SealaneException(away);
-        });
+    const auto consumer =
+        bench_.Start(options,
+                     [&, noting = bench_.Noting()](const Envelope& event, const ReceivedMessage& message,
+                                                   HandlerTransaction& tx) -> Decision {
+                       const int run = ++runs[event.key];
+                       if (run == 1) return Decision::RetryLater("busy", "not yet");
+                       if (event.key == "b" || run > options.retry.attempts_max + 3)
+                         return noting(event, message, tx);
+                       const Error away(ErrorKind::kUnavailable, "store_full", "no space");
+                       if (trouble == Trouble::kNothingCanBeWritten)
+                         bench_.faults()->Fail(memory::InboxCall::kFinish, away);
+                       throw SealaneException(away);
+                     });
     bench_.SettleOver(*consumer, minutes{10}, seconds{10});
     EXPECT_THAT(bench_.VersionsOf("a"), ElementsAre(1));
     EXPECT_THAT(bench_.VersionsOf("b"), ElementsAre(1));

@@ -177,6 +177,19 @@ TEST(Metrics, TellWhatARelayKnows) {
   EXPECT_EQ(parsed.Value("sealane_relay_state", state), 0);
 }
 
+TEST(Metrics, TellWhatWaitsAtAConsumer) {
+  ConsumerStats stats;
+  stats.consumer = "billing";
+  stats.gaps = 3;
+  stats.dead = 2;
+  stats.hash_mismatches = 1;
+  const StrictParser parsed(RenderMetrics({}, {}, {&stats, 1}));
+  const Labels labels = {{"consumer", "billing"}};
+  EXPECT_EQ(parsed.Value("sealane_inbox_open_gaps", labels), 3);
+  EXPECT_EQ(parsed.Value("sealane_inbox_dead_messages", labels), 2);
+  EXPECT_EQ(parsed.Value("sealane_inbox_hash_mismatches_total", labels), 1);
+}
+
 TEST(Metrics, HaveTheNamesThatAlertsRelyOn) {
   const std::vector<RouteStats> relays = {Running()};
   const StrictParser parsed(RenderMetrics(relays, {}));
