@@ -206,6 +206,7 @@ TEST_P(Forward, AFailingReceiverGetsTheSameKeyAgainAndTheOrderHolds) {
     return Answer{};
   });
   const CommandResult run = CatchUp({"--retry", "brief"});
+  receiver_.Stop();  // its handler speaks of what is on this stack
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(ledger_.Complaint(events_), "");
   EXPECT_GT(ledger_.arrivals(), events_.size());
@@ -225,6 +226,7 @@ TEST_P(Forward, APoisonedEventHoldsUpItsKeyAlone) {
     return Answer{};
   });
   const CommandResult run = CatchUp();
+  receiver_.Stop();  // its handler speaks of what is on this stack
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(nlohmann::json::parse(run.out).at("dead"), 1);
   EXPECT_EQ(ledger_.count(), events_.size() - kVersions + 2);
@@ -237,6 +239,7 @@ TEST_P(Forward, WhatMayHaveArrivedIsHeldWhenItIsToldTo) {
     return Answer{.hang_up = first.exchange(false)};
   });
   const CommandResult run = CatchUp({"--in-doubt", "hold"});
+  receiver_.Stop();  // its handler speaks of what is on this stack
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(nlohmann::json::parse(run.out).at("dead"), 1);
   EXPECT_EQ(ledger_.arrivals(), ledger_.count());
