@@ -23,9 +23,9 @@ else()
   target_compile_options(sealane_options INTERFACE -Wno-maybe-uninitialized)
 endif()
 
-# Most of compiling a source is reading the standard library's headers. With SEALANE_UNITY the sources of a folder are
-# compiled eight at a time, which halves a build from nothing; a change of one source costs more. Sources whose names of
-# their own clash with a neighbour's are compiled apart.
+# A third to a half of compiling a source is reading headers, mostly the standard library's. With SEALANE_UNITY the
+# sources of a folder are compiled eight at a time, which makes a build from nothing quicker and a change of one source
+# slower. Sources whose names of their own clash with a neighbour's are compiled apart.
 option(SEALANE_UNITY "Compile several sources of a folder as one" OFF)
 function(sealane_unity target)
   if(SEALANE_UNITY)
