@@ -1,0 +1,62 @@
+// The commands that an operator would run next. They are pasted into a shell, so everything that comes from a store is
+// quoted for it.
+import { live } from './live.js';
+
+export function shellWord(text) {
+  const word = String(text);
+  if (/^[A-Za-z0-9_@%+=:,.\/-]+$/.test(word)) return word;
+  // A control character would act on the terminal that it is pasted into.
+  if (/[\u0000-\u001f\u007f-\u009f]/.test(word)) {
+    const escaped = word.replace(/[\\']/g, '\\$&').replace(/[\u0000-\u001f\u007f-\u009f]/g, (character) =>
+      (character < '\u007f' ? `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}` : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`));
+    return `$'${escaped}'`;
+  }
+  return `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+function sealane(words) {
+  const flags = live.overview?.command_flags;
+  return `sealane ${words}${flags ? ` ${flags}` : ''}`;
+}
+
+const reason = '--reason "..."';
+
+export function showCommand(id) {
+  return { text: sealane(`messages get ${shellWord(id)}`) };
+}
+
+export function relayCommands(letter) {
+  const place = `${shellWord(letter.id)} --route ${shellWord(letter.route)} ${reason}`;
+  const behind = letter.followers > 0 ? 'those behind it follow in order' : 'nothing waits behind it';
+  const list = [{ label: 'Retry', note: `now, its attempts counted from zero; ${behind}`, text: sealane(`dead retry ${place}`) }];
+  if (letter.state === 'DISCARDED' || letter.state === 'WAITING') return letter.state === 'WAITING' ? [] : list;
+  list.push({ label: 'Discard', note: 'it is never published; those behind it go on', text: sealane(`dead discard ${place}`) });
+  if (!letter.skipped) list.push({ label: 'Skip', note: 'it stays dead and can be retried later, out of order; those behind it go on', text: sealane(`dead skip ${place}`) });
+  return list;
+}
+
+export function inboxCommands(parked) {
+  const place = `${shellWord(parked.id)} --consumer ${shellWord(parked.consumer)} ${reason}`;
+  const skip = { label: 'Skip', note: 'it is never applied and counts as seen; those behind it go on', text: sealane(`inbox skip ${place}`) };
+  // What waits behind another event is not the one to decide about.
+  if (parked.state === 'RECEIVED' || parked.state === 'SKIPPED') return [];
+  const retry = {
+    label: 'Retry',
+    note: parked.state === 'GAP' ? 'goes on waiting while the earlier version is missing' : 'now, its attempts counted from zero; those behind it follow in order',
+    text: sealane(`inbox retry ${place}`),
+  };
+  return [retry, skip];
+}
+
+export function taskCommands(task) {
+  const place = `${shellWord(task.id)} ${reason}`;
+  if (task.state !== 'FAILED' && task.state !== 'DEAD' && task.state !== 'PENDING') return [];
+  return [
+    { label: 'Retry', note: 'now, its attempts counted from zero, with the same key', text: sealane(`tasks retry ${place}`) },
+    { label: 'Discard', note: 'it is never sent again; those behind it in its order go on', text: sealane(`tasks discard ${place}`) },
+  ].slice(task.state === 'PENDING' ? 1 : 0);
+}
+
+export function taskShowCommand(id) {
+  return { text: sealane(`tasks show ${shellWord(id)}`) };
+}
