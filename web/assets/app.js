@@ -3,6 +3,7 @@ import * as aside from './aside.js';
 import * as audit from './audit.js';
 import * as consumers from './consumers.js';
 import { startCopying } from './copy.js';
+import { startKeys } from './keys.js';
 import { live, onLook, startLooking } from './live.js';
 import * as message from './message.js';
 import * as messages from './messages.js';
@@ -14,6 +15,7 @@ import * as tasks from './tasks.js';
 import { startTicking } from './time.js';
 
 startShell();
+startKeys();
 startCopying();
 startTicking();
 // The screen hears of every look, and of the first one after nobody answered.

@@ -21,48 +21,36 @@ function groups(rows) {
   return [...byCode].sort(([, a], [, b]) => b.length - a.length);
 }
 
-function decide(row, commands) {
+function decide(row, commands, open) {
   return h('div', { class: 'decide' },
-    h('p', { class: 'verbatim' }, row.error_message || 'No reason is on record.'),
-    commands.length > 0 && h('details', null, h('summary', null, 'What to do'), commands.map(command)));
+    h('p.verbatim', row.error_message || 'No reason is on record.'),
+    commands.length > 0 && h('details', { open }, h('summary', 'What to do'), commands.map(command)));
 }
 
 function part(title, rows, more, problem, nothing, columns, commands) {
-  const head = h('h2', null, title, rows?.length > 0 && h('span', { class: 'quiet' }, ` ${more ? `≥ ${count(rows.length)}` : count(rows.length)}`));
-  if (problem) return h('section', null, head, refused(problem));
-  if (!rows?.length) return h('section', null, head, empty(h('p', null, nothing)));
-  return h('section', null, head,
-    more && h('p', { class: 'quiet' }, `The ${count(rows.length)} that wait longest. There are more; the counts below are of these.`),
+  const head = h('h2', title, rows?.length > 0 && h('span.quiet', ` ${more ? `≥ ${count(rows.length)}` : count(rows.length)}`));
+  if (problem) return h('section', head, refused(problem));
+  if (!rows?.length) return h('section', head, empty(h('p', nothing)));
+  return h('section', head,
+    more && h('p.quiet', `The ${count(rows.length)} that wait longest. There are more; the counts below are of these.`),
     groups(rows).map(([code, list]) => h('div', { class: 'group' },
-      h('h3', null, code ? h('code', null, code) : 'without a code', h('span', { class: 'quiet' }, ` ${plural(list.length, 'time')}`)),
-      table(`${title}: ${code || 'without a code'}`, list, columns, (row) => decide(row, commands(row))))));
+      h('h3', code ? h('code', code) : 'without a code', h('span.quiet', ` ${plural(list.length, 'time')}`)),
+      table(`${title}: ${code || 'without a code'}`, list, columns, (row) => decide(row, commands(row), rows.length <= 3)))));
 }
 
-const waiting = (row) => (row.followers ? h('b', null, count(row.followers)) : '0');
-
-const relayColumns = [
-  ['Since', (d) => when(d.first_failed_at)],
-  ['State', (d) => state(d.state, d.skipped && 'skipped')],
-  ['Route', (d) => d.route, 'clip'],
-  ['Key', (d) => d.key, 'clip'],
-  ['Type', (d) => d.type, 'clip'],
-  ['Attempts', (d) => count(d.attempts), 'number'],
-  ['Waiting behind', waiting, 'number'],
-  ['Next attempt', (d) => when(d.next_attempt_at)],
-  ['Event', (d) => idLink('messages', d.id), 'head'],
-];
-
-const consumerColumns = [
-  ['Since', (p) => when(p.parked_at)],
-  ['State', (p) => state(p.state, p.claimed && 'being tried')],
-  ['Consumer', (p) => p.consumer, 'clip'],
-  ['Key', (p) => p.unit, 'clip'],
-  ['Type', (p) => p.type, 'clip'],
-  ['Attempts', (p) => count(p.attempts), 'number'],
-  ['Waiting behind', waiting, 'number'],
-  ['Next attempt', (p) => (p.gap_until ? ['gap until ', when(p.gap_until)] : when(p.next_attempt_at))],
-  ['Event', (p) => idLink('messages', p.id), 'head'],
-];
+function eventColumns(label, name) {
+  return [
+    ['Since', (e) => when(e.parked_at ?? e.first_failed_at)],
+    ['State', (e) => state(e.state, e.skipped ? 'skipped' : e.claimed && 'being tried')],
+    [label, (e) => e[name], 'clip'],
+    ['Key', (e) => e.key ?? e.unit, 'clip'],
+    ['Type', (e) => e.type, 'clip'],
+    ['Attempts', (e) => count(e.attempts), 'number'],
+    ['Waiting behind', (e) => (e.followers ? h('b', count(e.followers)) : '0'), 'number'],
+    ['Next attempt', (e) => (e.gap_until ? ['gap until ', when(e.gap_until)] : when(e.next_attempt_at))],
+    ['Event', (e) => idLink('messages', e.id), 'head'],
+  ];
+}
 
 const taskColumns = [
   ['Since', (t) => when(t.created_at)],
@@ -78,10 +66,10 @@ const taskColumns = [
 
 function draw(data) {
   const none = !['relay', 'consumers', 'tasks'].some((name) => data[name]?.length || data[`${name}_problem`]);
-  if (none) return empty(h('p', { class: 'figure' }, 'Nothing is set aside.'), h('p', null, 'No event and no task failed and waits for another attempt or for a person.'));
+  if (none) return empty(h('p.figure', 'Nothing is set aside.'), h('p', 'No event and no task failed and waits for another attempt or for a person.'));
   return [
-    part('By relays', data.relay, data.relay_more, data.relay_problem, 'Relays have set nothing aside.', relayColumns, relayCommands),
-    part('By consumers', data.consumers, data.consumers_more, data.consumers_problem, 'Consumers have set nothing aside.', consumerColumns, inboxCommands),
+    part('By relays', data.relay, data.relay_more, data.relay_problem, 'Relays have set nothing aside.', eventColumns('Route', 'route'), relayCommands),
+    part('By consumers', data.consumers, data.consumers_more, data.consumers_problem, 'Consumers have set nothing aside.', eventColumns('Consumer', 'consumer'), inboxCommands),
     part('Tasks', data.tasks, data.tasks_more, data.tasks_problem, 'No task failed.', taskColumns, taskCommands),
   ];
 }
@@ -94,7 +82,7 @@ export function open(place) {
     seen = latest;
     return data;
   }, draw);
-  const about = h('p', { class: 'quiet' }, 'What failed and holds others up, longest waiting first. Events of other keys are not held up by it.');
+  const about = h('p.quiet', 'What failed and holds others up, longest waiting first. Events of other keys are not held up by it.');
   return pane.screen('Set aside', [about], (overview) => {
     latest = asideCount(overview);
     seen ??= latest;

@@ -7,16 +7,16 @@ import { empty, table } from './parts.js';
 import { when } from './time.js';
 
 function draw({ records, more }, limit) {
-  if (records.length === 0) return empty(h('p', null, 'Nobody has decided anything here yet. Every retry, skip, discard, pause and limit leaves a record with its reason.'));
+  if (records.length === 0) return empty(h('p', 'Nobody has decided anything here yet. Every retry, skip, discard, pause and limit leaves a record with its reason.'));
   return [
     table('Decisions, newest first', records, [
       ['When', (r) => when(r.at)],
       ['Who', (r) => r.actor, 'wide'],
       ['Did', (r) => r.action, 'head'],
-      ['To what', (r) => h('span', { class: 'verbatim' }, r.target), 'wide'],
-      ['Why', (r) => h('span', { class: 'verbatim' }, r.reason), 'wide'],
+      ['To what', (r) => h('span.verbatim', r.target), 'wide'],
+      ['Why', (r) => h('span.verbatim', r.reason), 'wide'],
     ]),
-    more && h('p', { class: 'quiet after' }, `The newest ${count(records.length)}. `, limit !== '200' && h('a', { href: '/audit?limit=200' }, 'Show 200')),
+    more && h('p.quiet.after', `The newest ${count(records.length)}. `, limit !== '200' && h('a', { href: '/audit?limit=200' }, 'Show 200')),
   ];
 }
 

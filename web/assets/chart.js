@@ -6,158 +6,144 @@ import { count, duration, rate, timeOfDay } from './format.js';
 // A pause longer than this many intervals is a hole.
 const holeAfter = 2.5;
 
+export function timed(points) {
+  return (points ?? []).map((point) => ({ ...point, t: Date.parse(point.at), oldest: point.oldest_pending_seconds ?? 0 }));
+}
+
+function highest(points, names) {
+  return Math.max(...points.flatMap((point) => names.map((name) => point[name] || 0)), 0);
+}
+
 // Runs of neighbouring points that have a value.
-function runs(points, value, interval) {
+function runs(points, name, interval) {
   const list = [];
-  let run = null;
-  let last = -Infinity;
+  let last = null;
   for (const point of points) {
-    const y = value(point);
-    if (!Number.isFinite(y)) {
-      run = null;
-      continue;
-    }
-    if (!run || point.t - last > interval * holeAfter) list.push(run = []);
-    run.push([point.t, y]);
-    last = point.t;
+    if (!Number.isFinite(point[name])) continue;
+    if (!last || point.t - last.t > interval * holeAfter) list.push([]);
+    list.at(-1).push(point);
+    last = point;
   }
   return list;
 }
 
-function line(run, x, y) {
-  // A point without neighbours is a dot; with round ends a line of no length is one.
-  const path = run.map(([t, v], i) => `${i ? 'L' : 'M'}${x(t).toFixed(1)} ${y(v).toFixed(1)}`).join('');
-  return run.length > 1 ? path : `${path}h.01`;
-}
-
-export function timed(points) {
-  return points.map((point) => ({ ...point, t: Date.parse(point.at) })).filter((point) => Number.isFinite(point.t));
+// A point without neighbours is a dot; with round ends a line of no length is one.
+function line(run, name, x, y) {
+  const path = run.map((point) => `${x(point.t).toFixed(1)} ${y(point[name]).toFixed(1)}`).join('L');
+  return `M${path}${run.length > 1 ? '' : 'h.01'}`;
 }
 
 // A line without axes; its card says the number. Several values share one scale.
-export function sparkline(points, values, interval) {
-  const first = points[0]?.t ?? 0;
-  const span = Math.max((points.at(-1)?.t ?? 0) - first, 30 * interval);
-  const start = (points.at(-1)?.t ?? 0) - span;
-  const top = Math.max(1e-9, ...points.flatMap((point) => values.map((value) => value(point) || 0)));
-  const x = (t) => ((t - start) / span) * 120;
+export function sparkline(points, names, interval) {
+  const end = points.at(-1)?.t ?? 0;
+  const span = Math.max(end - (points[0]?.t ?? 0), 30 * interval);
+  const top = highest(points, names) || 1;
+  const x = (t) => 120 - ((end - t) / span) * 120;
   const y = (v) => 30 - (v / top) * 28;
   return svg('svg', { class: 'spark', viewBox: '0 0 120 32', preserveAspectRatio: 'none', 'aria-hidden': 'true' },
-    values.map((value, i) => svg('path', { class: `series-${i + 1}`, d: runs(points, value, interval).map((run) => line(run, x, y)).join('') })));
+    names.map((name, i) => svg('path', { class: `series-${i + 1}`, d: runs(points, name, interval).map((run) => line(run, name, x, y)).join('') })));
 }
 
 // The next of 1, 2, 5, 10, ... that is large enough.
 function roundUp(value) {
-  const power = 10 ** Math.floor(Math.log10(Math.max(value, 1)));
-  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= value) ?? value;
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= value);
 }
 
+const left = 52;
+const right = 8;
+const tall = 108;
+const panels = [
+  { top: 8, names: ['appended_per_second', 'published_per_second'], first: 1, format: rate },
+  { top: 150, names: ['pending'], first: 3, format: count, area: true },
+];
+const bottom = panels[1].top + tall;
+const height = bottom + 22;
 const steps = [10, 30, 60, 120, 300, 600].map((seconds) => seconds * 1000);
 
-const gutter = 52;
-const right = 8;
-const panelHeight = 108;
-const panelGap = 34;
-const axis = 22;
+function key(name, text) {
+  return h('span', svg('svg', { width: 26, height: 10, 'aria-hidden': 'true' },
+    name ? svg('path', { class: name, d: 'M1 5H25' }) : svg('rect', { width: 26, height: 10, fill: 'url(#hatch)' })), text);
+}
 
 // The history in two panels, rates above and backlog below, with one cursor through both.
 export class Chart {
   constructor() {
     this.points = [];
     this.chosen = null; // the time of the point under the cursor
-    this.width = 0;
-    this.plot = svg('svg', { class: 'plot', 'aria-hidden': 'true' });
-    this.stage = h('div', {
-      class: 'stage', tabindex: '0', role: 'slider', 'aria-label': 'Moment in the history', 'aria-orientation': 'horizontal',
+    this.plot = svg('svg', { class: 'plot', height, 'aria-hidden': 'true' });
+    this.stage = h('div.stage', {
+      tabindex: 0, role: 'slider', 'aria-label': 'Moment in the history', 'aria-valuemin': 0,
       pointermove: (event) => this.pointed(event), pointerdown: (event) => this.pointed(event), pointerleave: () => this.choose(null),
       keydown: (event) => this.pressed(event), blur: () => this.choose(null),
     }, this.plot);
-    this.readout = h('p', { class: 'readout' });
-    this.summary = h('p', { class: 'quiet' });
-    this.root = h('div', { class: 'chart', 'data-keep': '' },
-      h('div', { class: 'legend' },
-        key('series-1', 'appended/s'), key('series-2', 'published/s, all routes'), key('series-3', 'pending, all routes'), key('hole', 'not seen')),
+    this.readout = h('p.readout');
+    this.summary = h('p.quiet');
+    this.root = h('div.chart', { 'data-keep': '' },
+      h('div.legend', key('series-1', 'appended/s'), key('series-2', 'published/s, all routes'), key('series-3', 'pending, all routes'), key('', 'not seen')),
       this.readout, this.stage, this.summary);
-    new ResizeObserver(() => {
-      const width = Math.floor(this.stage.clientWidth);
-      if (width !== this.width) {
-        this.width = width;
-        this.draw();
-      }
-    }).observe(this.stage);
+    new ResizeObserver(() => this.draw()).observe(this.stage);
   }
 
   update(history) {
-    this.interval = (history?.interval_seconds ?? 2) * 1000;
-    this.points = timed(history?.points ?? []);
+    this.interval = history.interval_seconds * 1000;
+    this.points = timed(history.points);
+    this.holes = this.points.flatMap(({ t }, i) => (i && t - this.points[i - 1].t > this.interval * holeAfter ? [[this.points[i - 1].t, t]] : []));
     this.draw();
     this.describe();
   }
 
   draw() {
-    const { points, width } = this;
-    if (width < 100) return;
-    const height = 2 * panelHeight + panelGap + axis + 8;
-    const last = points.at(-1)?.t ?? Date.now();
+    const { points } = this;
+    const width = this.stage.clientWidth;
+    if (width < 100 || !this.interval) return;
+    const end = points.at(-1)?.t ?? Date.now();
     // A young history does not fill the chart with two points.
-    const first = Math.min(points[0]?.t ?? last, last - 120000);
-    const x = (t) => gutter + ((t - first) / (last - first)) * (width - gutter - right);
+    const start = Math.min(points[0]?.t ?? end, end - 120000);
+    const x = (t) => left + ((t - start) / (end - start)) * (width - left - right);
     this.x = x;
-    const rates = this.panel(8, points, [(p) => p.appended_per_second, (p) => p.published_per_second], ['series-1', 'series-2'], rate);
-    const backlog = this.panel(8 + panelHeight + panelGap, points, [(p) => p.pending], ['series-3'], count, true);
-    const bottom = 8 + 2 * panelHeight + panelGap;
-    const step = steps.find((size) => (last - first) / size <= Math.max(2, width / 90)) ?? steps.at(-1);
+    const step = steps.find((size) => (end - start) / size <= Math.max(2, width / 90)) ?? steps.at(-1);
     const ticks = [];
-    for (let t = Math.ceil(first / step) * step; t <= last; t += step) ticks.push(t);
-    const holes = points.flatMap((point, i) => (i && point.t - points[i - 1].t > this.interval * holeAfter ? [[points[i - 1].t, point.t]] : []));
-    this.plot.setAttribute('viewBox', `0 0 ${width} ${height}`);
-    this.plot.setAttribute('width', width);
-    this.plot.setAttribute('height', height);
+    for (let t = Math.ceil(start / step) * step; t <= end; t += step) ticks.push(t);
     this.cursor = svg('g');
-    this.plot.replaceChildren(...[
-      svg('defs', null, svg('pattern', { id: 'hatch', width: 6, height: 6, patternUnits: 'userSpaceOnUse' }, svg('path', { d: 'M0 6L6 0', class: 'hatch' }))),
-      holes.map(([from, to]) => [8, 8 + panelHeight + panelGap].map((y) =>
-        svg('rect', { x: x(from), y, width: x(to) - x(from), height: panelHeight, fill: 'url(#hatch)' }))),
-      ticks.map((t) => [
-        svg('path', { class: 'grid', d: `M${x(t)} 8V${8 + panelHeight}M${x(t)} ${bottom - panelHeight}V${bottom}` }),
-        x(t) < width - 18 && svg('text', { class: 'tick', x: x(t), y: bottom + 16, 'text-anchor': 'middle' }, timeOfDay(new Date(t)).slice(0, step < 60000 ? 8 : 5)),
-      ]),
-      rates, backlog,
-      svg('text', { class: 'panel', x: gutter, y: 8 + panelHeight + panelGap - 10 }, 'pending'),
-      this.cursor,
-    ].flat(3).filter(Boolean));
+    this.plot.setAttribute('width', width);
+    this.plot.replaceChildren(
+      svg('defs', svg('pattern', { id: 'hatch', width: 6, height: 6, patternUnits: 'userSpaceOnUse' }, svg('path', { d: 'M0 6L6 0', class: 'axis' }))),
+      svg('g', panels.map((panel) => this.panel(panel, width, ticks))),
+      svg('g', ticks.filter((t) => x(t) < width - 20).map((t) =>
+        svg('text', { x: x(t), y: bottom + 16, 'text-anchor': 'middle' }, timeOfDay(new Date(t)).slice(0, step < 60000 ? 8 : 5)))),
+      svg('text', { x: left, y: panels[1].top - 10 }, 'pending'), this.cursor);
     this.mark();
   }
 
-  // One panel: axis with three labels, and a line, or an area, for each value.
-  panel(top, points, values, names, format, area = false) {
-    const high = roundUp(Math.max(1, ...points.flatMap((point) => values.map((value) => value(point) || 0))));
-    const floor = top + panelHeight;
-    const y = (v) => floor - (v / high) * panelHeight;
-    if (names[0] === 'series-1') this.rateY = y;
-    else this.pendingY = y;
+  panel(panel, width, ticks) {
+    const { points, x } = this;
+    const { top, names, first, format, area } = panel;
+    const floor = top + tall;
+    const high = roundUp(Math.max(1, highest(points, names)));
+    const y = (v) => floor - (v / high) * tall;
+    panel.y = y;
     return [
+      this.holes.map(([from, to]) => svg('rect', { x: x(from), y: top, width: x(to) - x(from), height: tall, fill: 'url(#hatch)' })),
+      svg('path', { class: 'grid', d: ticks.map((t) => `M${x(t)} ${top}v${tall}`).join('') }),
       [0, high / 2, high].map((v) => [
-        svg('path', { class: v ? 'grid' : 'axis', d: `M${gutter} ${y(v)}H${this.width - right}` }),
-        (v === 0 || v === high || high > 1) && svg('text', { class: 'tick', x: gutter - 8, y: y(v) + 4, 'text-anchor': 'end' }, format(v)),
+        svg('path', { class: v ? 'grid' : 'axis', d: `M${left} ${y(v)}H${width - right}` }),
+        svg('text', { x: left - 8, y: y(v) + 4, 'text-anchor': 'end' }, Number.isInteger(v) && format(v)),
       ]),
-      values.map((value, i) => {
-        const list = runs(points, value, this.interval);
+      names.map((name, i) => {
+        const list = runs(points, name, this.interval);
         return [
-          area && svg('path', { class: 'area', d: list.map((run) => `${line(run, this.x, y)}L${this.x(run.at(-1)[0]).toFixed(1)} ${floor}L${this.x(run[0][0]).toFixed(1)} ${floor}Z`).join('') }),
-          svg('path', { class: names[i], d: list.map((run) => line(run, this.x, y)).join('') }),
+          area && svg('path', { class: 'area', d: list.map((run) => `${line(run, name, x, y)}V${floor}H${x(run[0].t)}Z`).join('') }),
+          svg('path', { class: `series-${first + i}`, d: list.map((run) => line(run, name, x, y)).join('') }),
         ];
       }),
-    ].flat(3);
+    ];
   }
 
-  chosenIndex() {
-    if (this.chosen === null) return -1;
-    let best = -1;
-    this.points.forEach((point, i) => {
-      if (best < 0 || Math.abs(point.t - this.chosen) < Math.abs(this.points[best].t - this.chosen)) best = i;
-    });
-    return best;
+  // The place in the history that is nearest to a time; the last one when there is none.
+  nearest(t) {
+    if (t === null) return this.points.length - 1;
+    return this.points.reduce((best, point, i) => (Math.abs(point.t - t) < Math.abs(this.points[best].t - t) ? i : best), 0);
   }
 
   choose(t) {
@@ -166,17 +152,15 @@ export class Chart {
   }
 
   pointed(event) {
-    if (this.points.length === 0 || !this.x) return;
-    const at = event.clientX - this.stage.getBoundingClientRect().left;
-    let best = this.points[0];
-    for (const point of this.points) if (Math.abs(this.x(point.t) - at) < Math.abs(this.x(best.t) - at)) best = point;
-    this.choose(best.t);
+    if (!this.x) return;
+    const [from, to] = [this.x(0), this.x(1)];
+    this.choose((event.clientX - this.stage.getBoundingClientRect().left - from) / (to - from));
   }
 
   pressed(event) {
     const end = this.points.length - 1;
-    const now = this.chosen === null ? end : this.chosenIndex();
-    const next = { ArrowLeft: now - 1, ArrowDown: now - 1, ArrowRight: now + 1, ArrowUp: now + 1, PageDown: now - 15, PageUp: now + 15, Home: 0, End: end }[event.key];
+    const now = this.nearest(this.chosen);
+    const next = { ArrowLeft: now - 1, ArrowRight: now + 1, PageDown: now - 15, PageUp: now + 15, Home: 0, End: end }[event.key];
     if (next === undefined || end < 0) return;
     event.preventDefault();
     this.choose(this.points[Math.min(end, Math.max(0, next))].t);
@@ -184,45 +168,38 @@ export class Chart {
 
   // The cursor, and the numbers of its moment: of the newest one when nobody points at another.
   mark() {
-    const i = this.chosenIndex();
-    const point = this.points[i < 0 ? this.points.length - 1 : i];
+    const i = this.nearest(this.chosen);
+    const point = this.points[i];
     const parts = point ? [
       ['', timeOfDay(new Date(point.t))], ['appended', `${rate(point.appended_per_second)}/s`], ['published', `${rate(point.published_per_second)}/s`],
       ['pending', count(point.pending)], ['oldest', duration(point.oldest_pending_seconds)], ['set aside', count(point.aside)],
     ] : [['', 'No history yet.']];
-    this.readout.replaceChildren(...parts.map(([name, value]) => h('span', null, name && `${name} `, h('b', null, value))));
-    this.stage.setAttribute('aria-valuemin', 0);
+    this.readout.replaceChildren(...parts.map(([name, value]) => h('span', name, ' ', h('b', value))));
     this.stage.setAttribute('aria-valuemax', Math.max(0, this.points.length - 1));
-    this.stage.setAttribute('aria-valuenow', i < 0 ? Math.max(0, this.points.length - 1) : i);
-    this.stage.setAttribute('aria-valuetext', parts.map(([name, value]) => `${name} ${value}`.trim()).join(', '));
-    if (!this.cursor) return;
-    const dot = (value, y) => Number.isFinite(value) && svg('circle', { class: 'cursor', cx: this.x(point.t), cy: y(value), r: 3 });
-    this.cursor.replaceChildren(...(i < 0 ? [] : [
-      svg('path', { class: 'cursor', d: `M${this.x(point.t)} 8v${2 * panelHeight + panelGap}` }),
-      dot(point.appended_per_second, this.rateY), dot(point.published_per_second, this.rateY), dot(point.pending, this.pendingY),
-    ].filter(Boolean)));
+    this.stage.setAttribute('aria-valuenow', Math.max(0, i));
+    this.stage.setAttribute('aria-valuetext', parts.map((part) => part.join(' ').trim()).join(', '));
+    if (!this.cursor || !point) return;
+    const x = this.x(point.t);
+    this.cursor.replaceChildren(...(this.chosen === null ? [] : [
+      svg('path', { class: 'cursor', d: `M${x} 8V${bottom}` }),
+      ...panels.flatMap(({ names, y }) => names.filter((name) => Number.isFinite(point[name])).map((name) => svg('circle', { class: 'cursor', cx: x, cy: y(point[name]), r: 3 }))),
+    ]));
   }
 
   // The chart in words, for those who do not see it and those who read faster than they look.
   describe() {
-    const { points } = this;
+    const { points, holes } = this;
     if (points.length < 2) {
       setText(this.summary, 'The history begins when the dashboard is started.');
       return;
     }
-    const mean = (value) => {
-      const list = points.map(value).filter(Number.isFinite);
-      return list.length ? list.reduce((sum, v) => sum + v, 0) / list.length : NaN;
+    const mean = (name) => {
+      const list = points.map((point) => point[name]).filter(Number.isFinite);
+      return rate(list.reduce((sum, v) => sum + v, 0) / list.length);
     };
     const peak = points.reduce((best, point) => (point.pending > best.pending ? point : best));
-    const holes = points.filter((point, i) => i && point.t - points[i - 1].t > this.interval * holeAfter).length;
-    setText(this.summary, `The last ${duration((points.at(-1).t - points[0].t) / 1000)}: on average ${rate(mean((p) => p.appended_per_second))} appended and ${
-      rate(mean((p) => p.published_per_second))} published per second; at most ${count(peak.pending)} pending, at ${timeOfDay(new Date(peak.t))}${
-      holes ? `; the store was out of sight ${holes === 1 ? 'once' : `${count(holes)} times`}` : ''}.`);
+    setText(this.summary, `The last ${duration((points.at(-1).t - points[0].t) / 1000)}: on average ${mean('appended_per_second')} appended and ${
+      mean('published_per_second')} published per second; at most ${count(peak.pending)} pending, at ${timeOfDay(new Date(peak.t))}.${
+      holes.length ? ` The store was out of sight ${holes.length === 1 ? 'once' : `${count(holes.length)} times`}.` : ''}`);
   }
-}
-
-function key(name, text) {
-  return h('span', null, svg('svg', { width: 26, height: 10, 'aria-hidden': 'true' },
-    name === 'hole' ? svg('rect', { width: 26, height: 10, fill: 'url(#hatch)', class: 'swatch' }) : svg('path', { class: name, d: 'M1 5H25' })), text);
 }

@@ -6,10 +6,8 @@ export function shellWord(text) {
   const word = String(text);
   if (/^[A-Za-z0-9_@%+=:,.\/-]+$/.test(word)) return word;
   // A control character would act on the terminal that it is pasted into.
-  if (/[\u0000-\u001f\u007f-\u009f]/.test(word)) {
-    const escaped = word.replace(/[\\']/g, '\\$&').replace(/[\u0000-\u001f\u007f-\u009f]/g, (character) =>
-      (character < '\u007f' ? `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}` : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`));
-    return `$'${escaped}'`;
+  if (/[\0-\x1f\x7f-\x9f]/.test(word)) {
+    return `$'${word.replace(/[\\']/g, '\\$&').replace(/[\0-\x1f\x7f-\x9f]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)}'`;
   }
   return `'${word.replaceAll("'", "'\\''")}'`;
 }
@@ -20,6 +18,7 @@ function sealane(words) {
 }
 
 const reason = '--reason "..."';
+const again = 'now, its attempts counted from zero; those behind it follow in order';
 
 export function showCommand(id) {
   return { text: sealane(`messages get ${shellWord(id)}`) };
@@ -27,25 +26,22 @@ export function showCommand(id) {
 
 export function relayCommands(letter) {
   const place = `${shellWord(letter.id)} --route ${shellWord(letter.route)} ${reason}`;
-  const behind = letter.followers > 0 ? 'those behind it follow in order' : 'nothing waits behind it';
-  const list = [{ label: 'Retry', note: `now, its attempts counted from zero; ${behind}`, text: sealane(`dead retry ${place}`) }];
-  if (letter.state === 'DISCARDED' || letter.state === 'WAITING') return letter.state === 'WAITING' ? [] : list;
-  list.push({ label: 'Discard', note: 'it is never published; those behind it go on', text: sealane(`dead discard ${place}`) });
-  if (!letter.skipped) list.push({ label: 'Skip', note: 'it stays dead and can be retried later, out of order; those behind it go on', text: sealane(`dead skip ${place}`) });
-  return list;
+  // What waits behind another event is not the one to decide about.
+  if (letter.state === 'WAITING') return [];
+  return [
+    { label: 'Retry', note: again, text: sealane(`dead retry ${place}`) },
+    letter.state !== 'DISCARDED' && { label: 'Discard', note: 'it is never published; those behind it go on', text: sealane(`dead discard ${place}`) },
+    letter.state !== 'DISCARDED' && !letter.skipped && { label: 'Skip', note: 'it stays dead and can be retried later, out of order; those behind it go on', text: sealane(`dead skip ${place}`) },
+  ].filter(Boolean);
 }
 
 export function inboxCommands(parked) {
   const place = `${shellWord(parked.id)} --consumer ${shellWord(parked.consumer)} ${reason}`;
-  const skip = { label: 'Skip', note: 'it is never applied and counts as seen; those behind it go on', text: sealane(`inbox skip ${place}`) };
-  // What waits behind another event is not the one to decide about.
   if (parked.state === 'RECEIVED' || parked.state === 'SKIPPED') return [];
-  const retry = {
-    label: 'Retry',
-    note: parked.state === 'GAP' ? 'goes on waiting while the earlier version is missing' : 'now, its attempts counted from zero; those behind it follow in order',
-    text: sealane(`inbox retry ${place}`),
-  };
-  return [retry, skip];
+  return [
+    { label: 'Retry', note: parked.state === 'GAP' ? 'it goes on waiting while the earlier version is missing' : again, text: sealane(`inbox retry ${place}`) },
+    { label: 'Skip', note: 'it is never applied and counts as seen; those behind it go on', text: sealane(`inbox skip ${place}`) },
+  ];
 }
 
 export function taskCommands(task) {

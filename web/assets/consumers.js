@@ -1,7 +1,7 @@
 // How each consumer stands, where it is in its partitions, and what it did last.
 import { get } from './api.js';
 import { h, morph } from './dom.js';
-import { count, counted, dash } from './format.js';
+import { count, counted, plural } from './format.js';
 import { live } from './live.js';
 import { consumersSummary } from './overview.js';
 import { Pane } from './pane.js';
@@ -12,24 +12,25 @@ const fields = [['state', 'State', ['PROCESSED', 'IGNORED', 'RECEIVED', 'GAP', '
 
 function partitions(consumer) {
   const list = consumer.partitions ?? [];
-  if (list.length === 0) return empty(h('p', null, 'It has no partition on record.'));
-  return table(`Partitions of ${consumer.consumer}`, list, [
+  if (list.length === 0) return empty(h('p', 'It has no partition on record.'));
+  const rows = table(`Partitions of ${consumer.consumer}`, list, [
     ['Topic', (p) => p.topic, 'head wide'],
     ['Partition', (p) => count(p.partition), 'number'],
     ['Epoch', (p) => count(p.epoch), 'number'],
     ['Next offset', (p) => count(p.next_offset), 'number'],
   ]);
+  return list.length <= 8 ? rows : h('details', h('summary', plural(list.length, 'partition')), rows);
 }
 
 function byState(consumer) {
   const list = Object.entries(consumer.receipts ?? {});
   if (list.length === 0) return null;
-  return h('ul', { class: 'counts' }, list.map(([name, number]) => h('li', null,
-    h('a', { href: `/consumers?consumer=${encodeURIComponent(consumer.consumer)}&state=${encodeURIComponent(name)}` }, state(name), ' ', h('b', null, counted(number, !consumer.more_receipts))))));
+  return h('ul.counts', list.map(([name, number]) => h('li',
+    h('a', { href: `/consumers?consumer=${encodeURIComponent(consumer.consumer)}&state=${encodeURIComponent(name)}` }, state(name), ' ', h('b', counted(number, !consumer.more_receipts))))));
 }
 
 function receipts({ receipts: list, more }) {
-  if (list.length === 0) return empty(h('p', null, 'No receipt matches.'));
+  if (list.length === 0) return empty(h('p', 'No receipt matches.'));
   return [
     table('Receipts, newest first', list, [
       ['State', (r) => state(r.state)],
@@ -41,7 +42,7 @@ function receipts({ receipts: list, more }) {
       ['Reason', (r) => error(r.code, r.message), 'wide'],
       ['Event', (r) => idLink('messages', r.id), 'head'],
     ]),
-    more && h('p', { class: 'quiet after' }, `The newest ${count(list.length)}. There are more; a filter finds them.`),
+    more && h('p.quiet.after', `The newest ${count(list.length)}. There are more; a filter finds them.`),
   ];
 }
 
@@ -50,36 +51,36 @@ export function open(place) {
   let chosen = query.get('consumer');
   let read = false;
   let seen = null;
-  const summary = h('div', null, h('p', { class: 'loading' }, 'Reading…'));
+  const summary = h('div', h('p.loading', 'Reading…'));
   const detail = h('div');
   const pane = new Pane(place, (signal) => {
     seen = null;
     return get('/receipts', { ...asked(query, fields), consumer: chosen }, signal);
   }, receipts);
-  const title = h('h2', null, 'Newest receipts');
-  const list = h('section', { hidden: true }, h('div', { class: 'head' }, title, pane.tools), pane.root);
+  const title = h('h2', 'Newest receipts');
+  const list = h('section', { hidden: true }, h('div.head', title, pane.tools), pane.root);
   const look = (overview) => {
     if (overview.consumers_problem) {
-      morph(summary, h('div', null, refused(overview.consumers_problem)));
+      morph(summary, h('div', refused(overview.consumers_problem)));
       return;
     }
     const consumers = overview.consumers ?? [];
     if (consumers.length === 0) {
-      morph(summary, h('div', null, empty(h('p', null, 'No consumer keeps an inbox in this store. ', h('code', null, 'sealane consume'), ' starts one.'))));
+      morph(summary, h('div', empty(h('p', 'No consumer keeps an inbox in this store. ', h('code', 'sealane consume'), ' starts one.'))));
       return;
     }
     chosen ??= consumers[0].consumer;
     const consumer = consumers.find((one) => one.consumer === chosen);
-    morph(summary, h('div', null, consumersSummary(consumers, chosen)));
-    morph(detail, h('div', null, consumer
-      ? [h('h2', null, consumer.consumer, ' by partition'), partitions(consumer), byState(consumer)]
-      : empty(h('p', null, `This store has no inbox of a consumer named ${chosen}.`))));
+    morph(summary, h('div', consumersSummary(consumers, chosen)));
+    morph(detail, h('div', consumer
+      ? [h('h2', consumer.consumer, ' by partition'), partitions(consumer), byState(consumer)]
+      : empty(h('p', `This store has no inbox of a consumer named ${chosen}.`))));
     if (!consumer) return;
     title.textContent = `Newest receipts of ${chosen}`;
     list.hidden = false;
     if (consumer.mode === 'offsets') {
       pane.tools.hidden = true;
-      pane.content.replaceChildren(empty(h('p', null, 'This consumer keeps positions of partitions instead of a receipt per event.')));
+      pane.content.replaceChildren(empty(h('p', 'This consumer keeps positions of partitions instead of a receipt per event.')));
       return;
     }
     if (!read) {
@@ -92,7 +93,7 @@ export function open(place) {
     if (total !== seen) pane.offer('New receipts, show');
   };
   return {
-    nodes: [h('h1', null, 'Consumers'), summary, detail, list],
+    nodes: [h('h1', 'Consumers'), summary, detail, list],
     look,
     refresh: () => pane.read(),
     recovered: () => pane.recovered(),

@@ -3,13 +3,14 @@
 
 const SVG = 'http://www.w3.org/2000/svg';
 
-function fill(element, attributes, children) {
-  for (const [name, value] of Object.entries(attributes ?? {})) {
+function fill(element, content) {
+  const attributes = content[0]?.constructor === Object ? content.shift() : {};
+  for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (typeof value === 'function') element.addEventListener(name, value);
     else element.setAttribute(name, value === true ? '' : String(value));
   }
-  add(element, children);
+  add(element, content);
   return element;
 }
 
@@ -27,13 +28,17 @@ function add(element, child) {
   else if (child !== null && child !== undefined && child !== false) element.append(document.createTextNode(visible(child)));
 }
 
-// h('a', {href: '/', click: handler}, 'text', node, [more]): functions become listeners, missing values are left out.
-export function h(tag, attributes, ...children) {
-  return fill(document.createElement(tag), attributes, children);
+// h('a.quiet', {href: '/', click: handler}, 'text', node, [more]): the tag with its classes, attributes if there are any,
+// content. Functions become listeners, missing values are left out.
+export function h(name, ...content) {
+  const [tag, ...classes] = name.split('.');
+  const element = document.createElement(tag);
+  if (classes.length) element.className = classes.join(' ');
+  return fill(element, content);
 }
 
-export function svg(tag, attributes, ...children) {
-  return fill(document.createElementNS(SVG, tag), attributes, children);
+export function svg(tag, ...content) {
+  return fill(document.createElementNS(SVG, tag), content);
 }
 
 export function byId(id) {

@@ -42,59 +42,49 @@ function routes(m) {
   ]));
 }
 
-function consumers(receipts, parked) {
-  if (receipts.length === 0 && parked.length === 0) return section('Consumers', empty(h('p', null, 'No consumer with an inbox in this store has seen it.')));
-  const seen = receipts.length > 0 && table('What consumers did with the event', receipts, [
+function consumers(receipts) {
+  if (receipts.length === 0) return section('Consumers', empty(h('p', 'No consumer has a receipt for it in this store.')));
+  return section('Consumers', table('What consumers did with the event', receipts, [
     ['Consumer', (r) => h('a', { href: `/consumers?consumer=${encodeURIComponent(r.consumer)}` }, r.consumer), 'head'],
     ['State', (r) => state(r.state)],
     ['From', (r) => `${r.topic}[${r.partition}] at ${count(r.offset)}`, 'wide'],
     ['Received', (r) => when(r.received_at)],
     ['Finished', (r) => when(r.finished_at)],
     ['Reason', (r) => error(r.code, r.message), 'wide'],
-  ]);
-  return section('Consumers', seen);
+  ]));
 }
 
-function asideAtRelay(letter) {
-  return h('article', { class: 'decide' },
-    h('h3', null, 'Route ', letter.route, ' ', state(letter.state, letter.skipped && 'skipped')),
-    h('p', null, error(letter.error_code, letter.error_message)),
-    facts([['Attempts', count(letter.attempts)], ['Waiting behind it', count(letter.followers)], ['Since', letter.first_failed_at && when(letter.first_failed_at)], ['Next attempt', letter.next_attempt_at && when(letter.next_attempt_at)]]),
-    relayCommands(letter).map(command));
-}
-
-function asideAtConsumer(parked) {
-  return h('article', { class: 'decide' },
-    h('h3', null, 'Consumer ', parked.consumer, ' ', state(parked.state)),
-    parked.state === 'RECEIVED'
-      ? h('p', null, 'It waits behind an earlier event of its key. Decide about that one; this one follows.')
-      : h('p', null, error(parked.error_code, parked.error_message)),
-    facts([['Key', parked.unit], ['Attempts', count(parked.attempts)], ['Waiting behind it', count(parked.followers)], ['Since', when(parked.parked_at)],
-      ['Next attempt', parked.next_attempt_at && when(parked.next_attempt_at)], ['Waits for the gap until', parked.gap_until && when(parked.gap_until)]]),
-    inboxCommands(parked).map(command));
+// What a relay or a consumer has set aside, and the commands that decide about it.
+function decide(item) {
+  return h('article.decide',
+    h('h3', item.consumer ? `Consumer ${item.consumer} ` : `Route ${item.route} `, state(item.state, item.skipped && 'skipped')),
+    h('p', item.state === 'RECEIVED' || item.state === 'WAITING' ? 'It waits behind an earlier event of its key. Decide about that one; this one follows.' : error(item.error_code, item.error_message)),
+    facts([['Key', item.unit], ['Attempts', count(item.attempts)], ['Waiting behind it', count(item.followers)], ['Since', when(item.parked_at ?? item.first_failed_at)],
+      ['Next attempt', item.next_attempt_at && when(item.next_attempt_at)], ['Waits for the gap until', item.gap_until && when(item.gap_until)]]),
+    (item.consumer ? inboxCommands : relayCommands)(item).map(command));
 }
 
 function headers(m) {
   const list = Object.entries(m.headers ?? {});
   if (list.length === 0) return null;
-  return section('Headers', table('Headers', list, [['Name', ([name]) => name, 'head wide'], ['Value', ([, value]) => h('span', { class: 'verbatim' }, value), 'wide']]));
+  return section('Headers', table('Headers', list, [['Name', ([name]) => name, 'head wide'], ['Value', ([, value]) => h('span.verbatim', value), 'wide']]));
 }
 
 function payload(m) {
   return section('Payload',
     facts([['Size', bytes(m.payload_size)], ['Content type', m.content_type], ['SHA-256', m.payload_sha256, m.payload_sha256]]),
-    h('p', null, 'Payloads are not shown here. This command shows it to those who may read the store:'), command(showCommand(m.id)));
+    h('p', 'Payloads are not shown here. This command shows it to those who may read the store:'), command(showCommand(m.id)));
 }
 
 function draw(data, id) {
   const { message, relay = [], receipts = [], consumers: parked = [] } = data;
-  const open = [...relay.map(asideAtRelay), ...parked.map(asideAtConsumer)];
+  const open = [...relay, ...parked].map(decide);
   return [
-    message ? header(message) : empty(h('p', null, 'The log does not have this event, or not any more. What relays and consumers know about it is below.'), facts([['Id', id, id]])),
+    message ? header(message) : empty(h('p', 'The log does not have this event, or not any more. What relays and consumers know about it is below.'), facts([['Id', id, id]])),
     open.length > 0 && section('Set aside', open),
-    section('Life', timeline(data) ?? empty(h('p', null, 'Nothing is known about when.'))),
+    section('Life', timeline(data) ?? empty(h('p', 'Nothing is known about when.'))),
     message && routes(message),
-    consumers(receipts, parked),
+    consumers(receipts),
     message && headers(message),
     message && payload(message),
   ];
@@ -102,5 +92,5 @@ function draw(data, id) {
 
 export function open(place) {
   const pane = new Pane(place, (signal) => get(`/messages/${place.id}`, null, signal), (data) => draw(data, place.id));
-  return pane.screen(['Message ', h('span', { class: 'mono' }, place.id)]);
+  return pane.screen(['Message ', h('span.mono', place.id)]);
 }

@@ -47,12 +47,12 @@ function list(messages) {
 }
 
 function nothing(filtered, older) {
-  if (older) return empty(h('p', null, 'There are no older events.'));
+  if (older) return empty(h('p', 'There are no older events.'));
   if (filtered) {
-    return empty(h('p', null, 'No event matches. Every field is compared exactly, with all that is in the log.'), h('p', null, h('a', { href: '/messages' }, 'Show all events')));
+    return empty(h('p', 'No event matches. Every field is compared exactly, with all that is in the log.'), h('p', h('a', { href: '/messages' }, 'Show all events')));
   }
-  return empty(h('p', null, 'The log is empty. This makes a first event, in the transaction it is run in:'),
-    h('div', { class: 'line' }, h('code', { tabindex: '0' }, example), copyButton(example, 'the statement')));
+  return empty(h('p', 'The log is empty. This makes a first event, in the transaction it is run in:'),
+    h('div.line', h('code', { tabindex: '0' }, example), copyButton(example, 'the statement')));
 }
 
 export function open(place) {
@@ -73,7 +73,7 @@ export function open(place) {
       messages.length ? list(messages) : nothing(filtered, before),
       h('nav', { class: 'pages', 'aria-label': 'Pages' },
         before && h('a', { href: page() }, '← Newest'),
-        messages.length > 0 && h('span', { class: 'quiet' }, plural(messages.length, 'event'), ', newest first'),
+        messages.length > 0 && h('span.quiet', plural(messages.length, 'event'), ', newest first'),
         next !== undefined && h('a', { href: page(next), rel: 'next' }, 'Older →')),
     ]);
   // Numbers of transactions that were rolled back are missing in the log, so this is an upper bound.

@@ -10,13 +10,13 @@ import { when } from './time.js';
 const sum = (list, value) => list.reduce((total, item) => total + (value(item) ?? 0), 0);
 
 function card(title, value, note, spark) {
-  return h('div', { class: 'card' }, h('h2', null, title), h('p', { class: 'figure' }, value), h('p', { class: 'quiet' }, note), spark);
+  return h('div.card', h('h2', title), h('p.figure', value), h('p.quiet', note), spark);
 }
 
 function cards(overview) {
   const routes = overview.routes ?? [];
-  const interval = (overview.history?.interval_seconds ?? 2) * 1000;
-  const points = timed(overview.history?.points ?? []);
+  const interval = overview.history.interval_seconds * 1000;
+  const points = timed(overview.history.points);
   const waiting = routes.filter((route) => Number.isFinite(route.oldest_pending_seconds));
   const oldest = waiting.reduce((worst, route) => (!worst || route.oldest_pending_seconds > worst.oldest_pending_seconds ? route : worst), null);
   const exact = routes.every((route) => route.pending_exact !== false);
@@ -25,18 +25,18 @@ function cards(overview) {
   const several = routes.length > 1 ? `, ${plural(routes.length, 'route')} together` : '';
   return h('div', { class: 'cards' },
     card('Oldest pending', oldest ? duration(oldest.oldest_pending_seconds) : 'none',
-      oldest ? `since its commit, route ${oldest.route}` : 'everything is published or set aside', sparkline(points, [(p) => p.oldest_pending_seconds ?? 0], interval)),
-    card('Pending', counted(sum(routes, (route) => route.pending), exact), `not yet published${several}`, sparkline(points, [(p) => p.pending], interval)),
-    card('Appended and published', [rate(overview.appended_per_second), h('span', { class: 'unit' }, '/s in '), known.length ? rate(sum(known, (route) => route.published_per_second)) : dash, h('span', { class: 'unit' }, '/s out')],
-      routes.length > 1 ? `each of ${count(routes.length)} routes publishes every event` : 'events per second', sparkline(points, [(p) => p.appended_per_second, (p) => p.published_per_second], interval)),
-    card('Commit to publish', slow ? [h('span', { class: 'unit' }, 'p50 '), milliseconds(slow.latency_ms.p50), h('span', { class: 'unit' }, ' p99 '), milliseconds(slow.latency_ms.p99)] : dash,
-      slow ? `newest ${plural(slow.latency_ms.events, 'event')}, route ${slow.route}; p99 drawn` : 'nothing was published yet', sparkline(timed(live.latency), [(p) => p.p99], interval)));
+      oldest ? `since its commit, route ${oldest.route}` : 'everything is published or set aside', sparkline(points, ['oldest'], interval)),
+    card('Pending', counted(sum(routes, (route) => route.pending), exact), `not yet published${several}`, sparkline(points, ['pending'], interval)),
+    card('Appended and published', [rate(overview.appended_per_second), h('span.unit', '/s in '), known.length ? rate(sum(known, (route) => route.published_per_second)) : dash, h('span.unit', '/s out')],
+      routes.length > 1 ? `each of ${count(routes.length)} routes publishes every event` : 'events per second', sparkline(points, ['appended_per_second', 'published_per_second'], interval)),
+    card('Commit to publish', slow ? [h('span.unit', 'p50 '), milliseconds(slow.latency_ms.p50), h('span.unit', ' p99 '), milliseconds(slow.latency_ms.p99)] : dash,
+      slow ? `newest ${plural(slow.latency_ms.events, 'event')}, route ${slow.route}; p99 drawn` : 'nothing was published yet', sparkline(timed(live.latency), ['p99'], interval)));
 }
 
 function asideSummary(overview) {
   const routes = overview.routes ?? [];
   const consumers = overview.consumers ?? [];
-  if (asideCount(overview) === 0 && !overview.consumers_problem) return section('Set aside', empty(h('p', null, 'Nothing is set aside.')));
+  if (asideCount(overview) === 0 && !overview.consumers_problem) return section('Set aside', empty(h('p', 'Nothing is set aside.')));
   const rows = [
     ...routes.map((r) => ({ where: `route ${r.route}`, dead: r.dead, others: r.failed + r.waiting, exact: r.aside_exact })),
     ...consumers.map((c) => ({ where: `consumer ${c.consumer}`, dead: c.dead, others: c.parked - c.dead })),
@@ -44,14 +44,14 @@ function asideSummary(overview) {
   ].filter((row) => row.dead + row.others > 0);
   return section('Set aside', table('What is set aside, by place', rows, [
     ['Where', (row) => row.where, 'head wide'],
-    ['Dead', (row) => (row.dead ? h('b', null, counted(row.dead, row.exact)) : counted(row.dead, row.exact)), 'number'],
+    ['Dead', (row) => (row.dead ? h('b', counted(row.dead, row.exact)) : counted(row.dead, row.exact)), 'number'],
     ['Trying again or waiting', (row) => counted(row.others, row.exact), 'number'],
-  ]), h('p', { class: 'after' }, h('a', { href: '/aside' }, 'What, why, and what to do about it')));
+  ]), h('p.after', h('a', { href: '/aside' }, 'What, why, and what to do about it')));
 }
 
 function routesTable(overview) {
   const routes = overview.routes ?? [];
-  if (routes.length === 0) return section('Routes', empty(h('p', null, 'The store has no routes.')));
+  if (routes.length === 0) return section('Routes', empty(h('p', 'The store has no routes.')));
   return section('Routes', table('Routes', routes, [
     ['Route', (r) => [r.route, r.paused && [' ', state('paused')]], 'head wide'],
     ['Pending', (r) => (r.pending ? h('a', { href: `/messages?status=PENDING&route=${encodeURIComponent(r.route)}` }, counted(r.pending, r.pending_exact)) : counted(r.pending, r.pending_exact)), 'number'],
@@ -68,9 +68,9 @@ function routesTable(overview) {
 
 function relaysTable(overview) {
   const relays = overview.relays ?? [];
-  if (relays.length === 0) return section('Relays', empty(h('p', null, 'No relay has leased anything. Start one: ', h('code', null, 'sealane relay'))));
+  if (relays.length === 0) return section('Relays', empty(h('p', 'No relay has leased anything. Start one: ', h('code', 'sealane relay'))));
   return section('Relays', table('Relays', relays, [
-    ['Relay', (r) => h('span', { class: 'mono' }, r.owner), 'head wide'],
+    ['Relay', (r) => h('span.mono', r.owner), 'head wide'],
     ['Route', (r) => r.route],
     ['Lease', (r) => state(r.live ? 'live' : 'expired')],
     ['Lanes', (r) => count(r.lanes), 'number'],
@@ -82,7 +82,7 @@ function relaysTable(overview) {
 function consumersTable(overview) {
   if (overview.consumers_problem) return section('Consumers', refused(overview.consumers_problem));
   const consumers = overview.consumers ?? [];
-  if (consumers.length === 0) return section('Consumers', empty(h('p', null, 'No consumer keeps an inbox in this store.')));
+  if (consumers.length === 0) return section('Consumers', empty(h('p', 'No consumer keeps an inbox in this store.')));
   return section('Consumers', consumersSummary(consumers));
 }
 
@@ -93,7 +93,7 @@ export function consumersSummary(consumers, chosen) {
     ['Keeps', (c) => (c.mode === 'offsets' ? 'positions' : 'receipts')],
     ['Done', (c) => (c.mode === 'offsets' ? dash : counted(sum(done, (name) => c.receipts?.[name]), !c.more_receipts)), 'number'],
     ['Parked', (c) => count(c.parked), 'number'],
-    ['Dead', (c) => (c.dead ? h('b', null, count(c.dead)) : '0'), 'number'],
+    ['Dead', (c) => (c.dead ? h('b', count(c.dead)) : '0'), 'number'],
     ['Gaps', (c) => count(c.gaps), 'number'],
     ['Longest parked', (c) => when(c.oldest_parked_at), 'number'],
     ['Partitions', (c) => count(c.partitions?.length ?? 0), 'number'],
@@ -119,19 +119,19 @@ function whole(part) {
 
 export function open() {
   const chart = new Chart();
-  const above = h('div', null, h('p', { class: 'loading' }, 'Reading…'));
-  const history = h('section', { hidden: true }, h('h2', null, 'History'), chart.root);
-  const below = h('div', { class: 'columns' });
+  const above = h('div', h('p.loading', 'Reading…'));
+  const history = h('section', { hidden: true }, h('h2', 'History'), chart.root);
+  const below = h('div.columns');
   const look = (overview) => {
     const fresh = !overview.as_of;
-    morph(above, h('div', null, fresh ? empty(h('p', null, 'The store has not been seen yet.')) : cards(overview)));
+    morph(above, h('div', fresh ? empty(h('p', 'The store has not been seen yet.')) : cards(overview)));
     history.hidden = fresh;
     chart.update(overview.history);
-    morph(below, h('div', { class: 'columns' }, !fresh && [
+    morph(below, h('div.columns', !fresh && [
       whole(routesTable(overview)), asideSummary(overview), relaysTable(overview), whole(consumersTable(overview)), tenantsTable(overview)]));
   };
   return {
-    nodes: [h('h1', { class: 'unseen' }, 'Overview'), above, history, below],
+    nodes: [h('h1.unseen', 'Overview'), above, history, below],
     look,
     start: () => live.overview && look(live.overview),
   };

@@ -15,11 +15,11 @@ export class Pane {
     this.data = null;
     this.news = h('button', { type: 'button', class: 'news', hidden: true, click: () => this.read() });
     this.refresh = h('button', { type: 'button', click: () => this.read() }, 'Refresh');
-    this.readAt = h('span', { class: 'quiet' });
-    this.tools = h('div', { class: 'tools' }, this.news, this.readAt, this.refresh);
+    this.readAt = h('span.quiet');
+    this.tools = h('div.tools', this.news, this.readAt, this.refresh);
     this.trouble = h('div');
-    this.content = h('div', { class: 'content' }, h('p', { class: 'loading' }, 'Reading…'));
-    this.root = h('div', { class: 'pane' }, this.trouble, this.content);
+    this.content = h('div.content', h('p.loading', 'Reading…'));
+    this.root = h('div.pane', this.trouble, this.content);
   }
 
   async read() {
@@ -57,7 +57,7 @@ export class Pane {
   // A screen that is a heading, this part and perhaps something between.
   screen(title, between = [], look = () => {}) {
     return {
-      nodes: [h('div', { class: 'head' }, h('h1', null, title), this.tools), ...between, this.root],
+      nodes: [h('div.head', h('h1', title), this.tools), ...between, this.root],
       look: (overview) => {
         look(overview);
         this.look(overview);

@@ -17,7 +17,7 @@ const marks = {
 export function state(name, note) {
   const [mark, level] = marks[name] ?? ['?', 'quiet'];
   return h('span', { class: `state ${level}` }, h('span', { class: 'mark', 'aria-hidden': 'true' }, mark), ' ', name ?? dash,
-    note && h('span', { class: 'quiet' }, ` (${note})`));
+    note && h('span.quiet', ` (${note})`));
 }
 
 // table(caption, rows, columns, more): a column is [label, cell(row), kind], kind one of number, wide, clip and head, or
@@ -28,8 +28,9 @@ export function table(caption, rows, columns, more) {
     let value = content(row);
     if (value === undefined || value === null || value === '') value = dash;
     const head = kind.includes('head');
+    const name = kind.replace('head', '').trim();
     return h(head ? 'th' : 'td', {
-      class: value === dash ? `${kind} none` : kind || null, 'data-label': label, scope: head && 'row', role: head ? 'rowheader' : 'cell',
+      class: value === dash ? `${name} none` : name || null, 'data-label': label, scope: head && 'row', role: head ? 'rowheader' : 'cell',
       title: kind.includes('clip') && typeof value === 'string' && value.length > 16 && value,
     }, value);
   };
@@ -41,33 +42,33 @@ export function table(caption, rows, columns, more) {
     ];
   });
   return h('table', { role: 'table' },
-    h('caption', { class: 'unseen' }, caption),
+    h('caption.unseen', caption),
     h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, columns.map(([label, , kind]) =>
       h('th', { scope: 'col', role: 'columnheader', class: kind?.includes('number') && 'number' }, label)))),
     h('tbody', { role: 'rowgroup' }, lines));
 }
 
 export function section(title, ...content) {
-  return h('section', null, h('h2', null, title), content);
+  return h('section', h('h2', title), content);
 }
 
 export function empty(...content) {
-  return h('div', { class: 'empty' }, content);
+  return h('div.empty', content);
 }
 
 // A failure of the server, verbatim, with its hint.
 export function failureBox(failure, title, again) {
   return h('div', { class: 'failure', role: 'alert' },
-    h('p', null, h('strong', null, title), ' ', h('code', null, failure.code)),
-    h('p', { class: 'verbatim' }, failure.message),
-    failure.hint && h('p', { class: 'hint' }, failure.hint),
-    again && h('p', null, h('button', { type: 'button', click: again }, 'Try again')));
+    h('p', h('strong', title), ' ', h('code', failure.code)),
+    h('p.verbatim', failure.message),
+    failure.hint && h('p.hint', failure.hint),
+    again && h('p', h('button', { type: 'button', click: again }, 'Try again')));
 }
 
-// What this user may not look at is said in place of it.
+// What this user may not look at is said in its place.
 export function refused(problem) {
   return h('div', { class: 'empty' },
-    h('p', { class: 'verbatim' }, problem.message, ' ', h('code', null, problem.code)), problem.hint && h('p', { class: 'hint' }, problem.hint));
+    h('p.verbatim', problem.message, ' ', h('code', problem.code)), problem.hint && h('p.hint', problem.hint));
 }
 
 // The document copies data-copy; see copy.js.
@@ -77,14 +78,14 @@ export function copyButton(text, what) {
 
 export function command({ text, label, note }) {
   return h('div', { class: 'command' },
-    label && h('p', null, h('strong', null, label), note && ` ${note}`),
-    h('div', { class: 'line' }, h('code', { tabindex: '0' }, text), copyButton(text, `the command ${label ? `to ${label.toLowerCase()}` : ''}`.trim())));
+    label && h('p', h('strong', label), note && ` ${note}`),
+    h('div.line', h('code', { tabindex: '0' }, text), copyButton(text, `the command ${label ? `to ${label.toLowerCase()}` : ''}`.trim())));
 }
 
 // facts([[name, value, text to copy], ...]); what has no value is left out.
 export function facts(list) {
-  return h('dl', { class: 'facts' }, list.filter(([, value]) => value !== undefined && value !== null && value !== '').map(([name, value, text]) =>
-    h('div', null, h('dt', null, name), h('dd', null, h('span', { class: text ? 'verbatim mono' : 'verbatim' }, value), text && copyButton(String(text), name)))));
+  return h('dl.facts', list.filter(([, value]) => value !== undefined && value !== null && value !== '').map(([name, value, text]) =>
+    h('div', h('dt', name), h('dd', h('span', { class: text ? 'verbatim mono' : 'verbatim' }, value), text && copyButton(String(text), name)))));
 }
 
 // The random end of an id tells neighbours apart, its beginning is the time.
@@ -95,18 +96,18 @@ export function idLink(screen, id) {
 function field(query, [name, label, options]) {
   const chosen = query.get(name) ?? '';
   if (!Array.isArray(options)) {
-    return h('label', { class: 'field' }, h('span', null, label), h('input', { name, value: chosen, autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false', placeholder: options }));
+    return h('label.field', h('span', label), h('input', { name, value: chosen, autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false', placeholder: options }));
   }
   // A value of the URL that is not offered is shown nevertheless, because it is what was asked for.
   const list = options.includes(chosen) || !chosen ? options : [...options, chosen];
-  return h('label', { class: 'field' }, h('span', null, label), h('select', { name },
+  return h('label.field', h('span', label), h('select', { name },
     h('option', { value: '' }, name === 'limit' ? '50' : 'any'), list.map((value) => h('option', { value, selected: value === chosen }, value))));
 }
 
 // A filter whose fields are parameters of the URL: [name, label, choices or an example]. `rare` ones are folded away unless
 // they are used; `fixed` ones stay as they are.
 export function filter(path, query, fields, rare = [], fixed = {}) {
-  const draw = (list) => h('div', { class: 'fields' }, list.map((one) => field(query, one)));
+  const draw = (list) => h('div.fields', list.map((one) => field(query, one)));
   const used = (list) => list.some(([name]) => query.get(name));
   return h('form', {
     class: 'filter', 'aria-label': 'Filter',
@@ -115,8 +116,8 @@ export function filter(path, query, fields, rare = [], fixed = {}) {
       const values = [...new FormData(event.target)].map(([name, value]) => [name, value.trim()]);
       goWith(path, { ...fixed, ...Object.fromEntries(values) });
     },
-  }, draw(fields), rare.length > 0 && h('details', { open: used(rare) }, h('summary', null, 'More filters'), draw(rare)),
-    h('div', { class: 'buttons' }, h('button', { class: 'primary' }, 'Filter'), used([...fields, ...rare]) && h('a', { href: address(path, fixed) }, 'Clear')));
+  }, draw(fields), rare.length > 0 && h('details', { open: used(rare) }, h('summary', 'More filters'), draw(rare)),
+    h('div.buttons', h('button.primary', 'Filter'), used([...fields, ...rare]) && h('a', { href: address(path, fixed) }, 'Clear')));
 }
 
 export const rowsField = ['limit', 'Rows', ['100', '200']];
@@ -128,5 +129,5 @@ export function asked(query, ...lists) {
 // A code and what was said with it, verbatim.
 export function error(code, message) {
   if (!code && !message) return dash;
-  return [code && h('code', null, code), code && ' ', message && h('span', { class: 'verbatim' }, message)];
+  return [code && h('code', code), code && ' ', message && h('span.verbatim', message)];
 }

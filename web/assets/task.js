@@ -8,7 +8,7 @@ import { command, empty, error, facts, section, state, table } from './parts.js'
 import { when } from './time.js';
 
 function attempts(list) {
-  if (list.length === 0) return section('Attempts', empty(h('p', null, 'None yet.')));
+  if (list.length === 0) return section('Attempts', empty(h('p', 'None yet.')));
   return section('Attempts', table('Attempts', list, [
     ['Number', (a) => count(a.number), 'number head'],
     ['Started', (a) => when(a.started_at)],
@@ -16,7 +16,7 @@ function attempts(list) {
     ['Verdict', (a) => a.verdict ?? (a.ended_at ? dash : 'no end on record')],
     ['Answer', (a) => a.status, 'number'],
     ['Error', (a) => error(a.code, a.message), 'wide'],
-    ['By', (a) => h('span', { class: 'mono' }, a.owner), 'wide'],
+    ['By', (a) => h('span.mono', a.owner), 'wide'],
   ]));
 }
 
@@ -39,14 +39,14 @@ function draw({ task: t }) {
       ['Correlation', t.correlation_id && h('a', { href: `/messages?correlation_id=${encodeURIComponent(t.correlation_id)}` }, t.correlation_id), t.correlation_id],
       ['Causation', t.causation_id, t.causation_id],
     ]),
-    (t.error_code || t.error_message) && section('Last error', h('p', null, error(t.error_code, t.error_message))),
+    (t.error_code || t.error_message) && section('Last error', h('p', error(t.error_code, t.error_message))),
     commands.length > 0 && section('What to do', commands.map(command)),
     attempts(t.history ?? []),
-    section('Request', h('p', null, `${bytes(t.request_size)}. Requests and answers are not shown here. This command shows them to those who may read the store:`), command(taskShowCommand(t.id))),
+    section('Request', h('p', `${bytes(t.request_size)}. Requests and answers are not shown here. This command shows them to those who may read the store:`), command(taskShowCommand(t.id))),
   ];
 }
 
 export function open(place) {
   const pane = new Pane(place, (signal) => get(`/tasks/${place.id}`, null, signal), draw);
-  return pane.screen(['Task ', h('span', { class: 'mono' }, place.id)]);
+  return pane.screen(['Task ', h('span.mono', place.id)]);
 }

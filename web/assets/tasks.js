@@ -11,8 +11,8 @@ const fields = [['state', 'State', ['PENDING', 'SENDING', 'SUCCEEDED', 'FAILED',
 
 function draw({ tasks, more }, filtered) {
   if (tasks.length === 0) {
-    return empty(h('p', null, filtered ? 'No task matches. Every field is compared exactly.' : 'No task was ever enqueued here, or all are done and forgotten.'),
-      !filtered && h('p', null, 'A task is a call to the outside world that a transaction decides: ', h('code', null, 'sealane tasks enqueue')));
+    return empty(h('p', filtered ? 'No task matches. Every field is compared exactly.' : 'No task was ever enqueued here, or all are done and forgotten.'),
+      !filtered && h('p', 'A task is a call to the outside world that a transaction decides: ', h('code', 'sealane tasks enqueue')));
   }
   return [
     table('Tasks, newest first', tasks, [
@@ -28,7 +28,7 @@ function draw({ tasks, more }, filtered) {
       ['Error', (t) => t.error_code && h('code', { title: t.error_message }, t.error_code), 'clip'],
       ['Task', (t) => idLink('tasks', t.id), 'head'],
     ]),
-    more && h('p', { class: 'quiet after' }, `The newest ${count(tasks.length)}. There are more; a filter finds them.`),
+    more && h('p.quiet.after', `The newest ${count(tasks.length)}. There are more; a filter finds them.`),
   ];
 }
 

@@ -31,7 +31,7 @@ function collect({ message, relay = [], receipts = [], consumers = [] }) {
     const lane = `route ${route.route}`;
     const letter = relay.find((one) => one.route === route.route);
     if (!letter && route.next_attempt_at) add(lane, 'next attempt', route.next_attempt_at, appended, 'notice');
-    if (route.published_at) add(lane, `published${route.attempts > 1 ? ` at attempt ${route.attempts}` : ''}`, route.published_at, appended, 'good');
+    add(lane, `noted as published${route.attempts > 1 ? ` at attempt ${route.attempts}` : ''}`, route.published_at, appended, 'good');
   }
   for (const letter of relay) {
     const lane = `route ${letter.route}`;
@@ -46,10 +46,10 @@ function collect({ message, relay = [], receipts = [], consumers = [] }) {
   for (const parked of consumers) {
     const lane = `consumer ${parked.consumer}`;
     const received = steps.find((step) => step.lane === lane) ?? appended;
-    const aside = add(lane, { RECEIVED: 'set aside behind an earlier event', GAP: 'set aside until the version before it comes' }[parked.state] ?? 'set aside', parked.parked_at, received, 'notice');
-    addFailures(lane, parked, received);
+    const why = { RECEIVED: 'set aside behind an earlier event', GAP: 'set aside until the version before it comes' }[parked.state];
+    const aside = why ? add(lane, why, parked.parked_at, received, 'notice') : addFailures(lane, parked, received);
     add(lane, 'next attempt', parked.next_attempt_at, aside, 'notice');
-    add(lane, 'waits for the gap at most until now', parked.gap_until, aside, 'notice');
+    add(lane, 'does not wait for the version before it any longer', parked.gap_until, aside, 'notice');
   }
   return steps;
 }
@@ -75,14 +75,14 @@ export function timeline(data) {
     const bar = h('span', { class: 'wait-bar', 'aria-hidden': 'true' });
     bar.style.width = `${Math.max(wait > 0 ? 2 : 0, (wait / longest) * 100)}%`;
     return h('li', { class: `${step.mark}${step.expected ? ' expected' : ''}` },
-      i > 0 && h('div', { class: 'wait' }, h('span', { class: 'wait-text' }, wait > 0 ? duration(wait / 1000) : 'at once'), h('span', { class: 'wait-track' }, bar)),
+      i > 0 && h('div.wait', h('span.wait-text', wait > 0 ? duration(wait / 1000) : 'at once'), h('span.wait-track', bar)),
       h('div', { class: 'step' },
         h('span', { class: 'at', title: `${dated(new Date(step.at))} here, ${new Date(step.at).toISOString()}` }, timeOfDay(new Date(step.at), true)),
-        h('span', { class: 'lane verbatim' }, step.lane),
-        h('span', null, step.text, step.expected && h('span', { class: 'quiet' }, ' (expected)'),
-          step.skew > 0 && h('span', { class: 'skew' }, ` clock skew: by its own clock ${duration(step.skew / 1000)} before ${step.cause.text} (${step.cause.lane})`))));
+        h('span.lane.verbatim', step.lane),
+        h('span', step.text, step.expected && h('span.quiet', ' (expected)'),
+          step.skew > 0 && h('span.skew', ` clock skew: by its own clock ${duration(step.skew / 1000)} before ${step.cause.text} (${step.cause.lane})`))));
   });
   const end = steps.filter((step) => !step.expected).at(-1);
-  return h('div', null, h('ol', { class: 'timeline' }, lines),
-    end && end !== steps[0] && h('p', { class: 'quiet' }, `${duration((end.place - steps[0].place) / 1000)} from the first step to the last one so far.`));
+  return [h('ol.timeline', lines), h('p', { class: 'quiet' },
+    end && end !== steps[0] && `${duration((end.place - steps[0].place) / 1000)} so far. `, 'Relays note what is published a few times a second; a consumer can be quicker.')];
 }
