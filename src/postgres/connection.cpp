@@ -94,10 +94,12 @@ Result<Connection> Connection::Open(const Options& options) {
     }
     want = PQconnectPoll(handle);
   }
+  // Statements here are short. What the server expects of partitions without statistics is so much that it would
+  // compile some of them first, for up to a second each time.
   const std::array<TextParameter, 1> timeout = {std::to_string(options.statement_timeout.count())};
   SEALANE_RETURN_IF_ERROR(Execute(handle,
                                   "SELECT set_config('statement_timeout', $1, false), "
-                                  "set_config('TimeZone', 'UTC', false), "
+                                  "set_config('TimeZone', 'UTC', false), set_config('jit', 'off', false), "
                                   "set_config('standard_conforming_strings', 'on', false)",
                                   timeout));
   return connection;

@@ -115,7 +115,6 @@ Status WindowReader::Prepare() {
                                   "set_config('enable_seqscan', 'off', false), "
                                   "set_config('plan_cache_mode', 'force_generic_plan', false), "
                                   "set_config('max_parallel_workers_per_gather', '0', false), "
-                                  "set_config('jit', 'off', false), "
                                   // A relay that falls asleep inside a transaction must not keep its heirs from the
                                   // lanes it has locked.
                                   "set_config('idle_in_transaction_session_timeout', '2000', false)"));
