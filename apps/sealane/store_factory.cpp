@@ -93,4 +93,10 @@ Result<std::unique_ptr<TaskDesk>> OpenTaskDesk(const Settings& store) {
   return sqlite::OpenTaskDesk(SqliteOptions(store, target));
 }
 
+Result<std::unique_ptr<RouteDesk>> OpenRouteDesk(const Settings& store) {
+  SEALANE_ASSIGN_OR_RETURN(const StoreTarget target, TargetOf(store));
+  if (target.kind == StoreKind::kPostgres) return postgres::OpenRouteDesk(PostgresOptionsOf(store));
+  return sqlite::OpenRouteDesk(SqliteOptions(store, target));
+}
+
 }  // namespace sealane::cli

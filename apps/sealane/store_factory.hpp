@@ -7,6 +7,7 @@
 #include "inbox/inbox_store.hpp"
 #include "ops/dead_letters.hpp"
 #include "ops/inbox_desk.hpp"
+#include "ops/route_desk.hpp"
 #include "ops/task_desk.hpp"
 #include "outbox/migration.hpp"
 #include "outbox/outbox_log.hpp"
@@ -31,6 +32,7 @@ Result<std::unique_ptr<InboxStore>> OpenStoreInbox(const Settings& store, const 
 /// The tasks of a store; one connection.
 Result<std::unique_ptr<TaskStore>> OpenStoreTasks(const Settings& store);
 Result<std::unique_ptr<TaskDesk>> OpenTaskDesk(const Settings& store);
+Result<std::unique_ptr<RouteDesk>> OpenRouteDesk(const Settings& store);
 /// Of a store that is a PostgreSQL.
 postgres::Options PostgresOptionsOf(const Settings& store);
 

@@ -8,6 +8,7 @@
 #include "memory/outbox_log_faults.hpp"
 #include "ops/dead_letters.hpp"
 #include "ops/inbox_desk.hpp"
+#include "ops/route_desk.hpp"
 #include "ops/task_desk.hpp"
 #include "outbox/migration.hpp"
 #include "outbox/outbox_log.hpp"
@@ -39,5 +40,6 @@ Result<std::unique_ptr<DeadLetters>> OpenDeadLetters(std::shared_ptr<Database> d
 /// Times run by the clock of the database.
 Result<std::unique_ptr<InboxDesk>> OpenInboxDesk(std::shared_ptr<Database> database);
 Result<std::unique_ptr<TaskDesk>> OpenTaskDesk(std::shared_ptr<Database> database);
+Result<std::unique_ptr<RouteDesk>> OpenRouteDesk(std::shared_ptr<Database> database);
 
 }  // namespace sealane::memory

@@ -96,8 +96,8 @@ class MemoryOutboxLog final : public OutboxLog {
 
 Result<Membership> MemoryOutboxLog::Beat(std::chrono::milliseconds ttl) {
   return OnRoute([&](RouteState& route, Timestamp now) -> Result<Membership> {
-    std::erase_if(route.members, [&](const auto& member) { return member.second <= now; });
-    route.members[owner_] = now + ttl;
+    std::erase_if(route.members, [&](const auto& member) { return member.second.expires_at <= now; });
+    route.members.try_emplace(owner_, Member{.started_at = now}).first->second.expires_at = now + ttl;
     Membership membership;
     membership.lanes = static_cast<std::int32_t>(route.lanes.size());
     membership.live_relays = static_cast<std::int32_t>(route.members.size());

@@ -51,9 +51,15 @@ struct Settlement {
   bool all_but = true;
 };
 
+/// A relay that lives.
+struct Member {
+  Timestamp started_at{};
+  Timestamp expires_at{};
+};
+
 struct RouteState {
   std::vector<LaneState> lanes;
-  std::map<std::string, Timestamp> members = {};  ///< owner, and until when it is alive
+  std::map<std::string, Member> members = {};     ///< by owner
   std::map<std::int64_t, ParkedRow> parked = {};  ///< by seq
   std::map<std::string, TenantRule> tenants = {};
   std::deque<Settlement> settlements = {};  ///< oldest first

@@ -7,6 +7,7 @@
 #include "inbox/inbox_store.hpp"
 #include "ops/dead_letters.hpp"
 #include "ops/inbox_desk.hpp"
+#include "ops/route_desk.hpp"
 #include "ops/task_desk.hpp"
 #include "outbox/migration.hpp"
 #include "outbox/outbox_log.hpp"
@@ -36,10 +37,11 @@ Result<std::unique_ptr<OutboxLog>> OpenOutboxLog(const Options& options, std::st
 Result<std::unique_ptr<InboxStore>> OpenInboxStore(const Options& options, std::string consumer, InboxMode mode);
 /// The tasks, for a dispatcher. The role that migrations make for dispatchers has every right it needs.
 Result<std::unique_ptr<TaskStore>> OpenTaskStore(const Options& options);
-/// For operators: the role that migrations make for them has every right that these three need.
+/// For operators: the role that migrations make for them has every right that these four need.
 Result<std::unique_ptr<DeadLetters>> OpenDeadLetters(const Options& options);
 Result<std::unique_ptr<InboxDesk>> OpenInboxDesk(const Options& options);
 Result<std::unique_ptr<TaskDesk>> OpenTaskDesk(const Options& options);
+Result<std::unique_ptr<RouteDesk>> OpenRouteDesk(const Options& options);
 Result<std::unique_ptr<Migrator>> OpenMigrator(const Options& options);
 
 /// Of the client library, for example `15.14`.

@@ -7,6 +7,7 @@
 #include "inbox/inbox_store.hpp"
 #include "ops/dead_letters.hpp"
 #include "ops/inbox_desk.hpp"
+#include "ops/route_desk.hpp"
 #include "ops/task_desk.hpp"
 #include "outbox/migration.hpp"
 #include "outbox/outbox_log.hpp"
@@ -29,6 +30,7 @@ Result<std::unique_ptr<OutboxLog>> OpenOutboxLog(const Options& options, std::st
 Result<std::unique_ptr<DeadLetters>> OpenDeadLetters(const Options& options);
 Result<std::unique_ptr<InboxDesk>> OpenInboxDesk(const Options& options);
 Result<std::unique_ptr<TaskDesk>> OpenTaskDesk(const Options& options);
+Result<std::unique_ptr<RouteDesk>> OpenRouteDesk(const Options& options);
 /// The tasks, for a dispatcher. Leases run by the clock of this machine, as SQL tells it.
 Result<std::unique_ptr<TaskStore>> OpenTaskStore(const Options& options);
 /// The inbox of one consumer, made when it is new. kMisconfigured (`inbox_mode_differs`) when it has another mode.

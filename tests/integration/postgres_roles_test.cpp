@@ -153,6 +153,17 @@ TEST_F(PostgresRoles, OperatorSeesTheLifeOfEventsButNoPayload) {
   EXPECT_EQ(op.Try("SELECT sealane.emit(topic => 't', key => 'k', type => 'T', payload => '{}')"), "42501");
 }
 
+TEST_F(PostgresRoles, OperatorSeesHowFarTheRoutesAre) {
+  const auto desk = ValueOrThrow(postgres::OpenRouteDesk({.url = UrlOf(kOperator)}));
+  const RouteReport report = ValueOrThrow(desk->Look());
+  ASSERT_FALSE(report.routes.empty());
+  EXPECT_GT(report.seq_high, 0);
+  const auto writer = postgres::OpenRouteDesk({.url = UrlOf(kWriter)});
+  const auto refused = writer ? (*writer)->Look() : Result<RouteReport>(writer.error());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), "not_permitted");
+}
+
 TEST_F(PostgresRoles, RelayReadsTheLogAndWritesOnlyProgress) {
   PgSession relay(UrlOf(kRelay));
   EXPECT_GE(relay.Count("sealane.outbox"), 1);

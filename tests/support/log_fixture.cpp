@@ -28,6 +28,7 @@ class MemoryLogFixture final : public LogFixture {
     return memory::MakeOutboxLog(database_, route, owner, clock_);
   }
   std::unique_ptr<DeadLetters> OpenDeadLetters() override { return ValueOrThrow(memory::OpenDeadLetters(database_)); }
+  std::unique_ptr<RouteDesk> OpenRouteDesk() override { return ValueOrThrow(memory::OpenRouteDesk(database_)); }
   void LetTimePass(seconds duration) override { clock_.Advance(duration); }
   void Erase(const EventId& id) override { database_->Erase(id); }
 
@@ -44,6 +45,7 @@ class SqliteLogFixture final : public LogFixture {
     return ValueOrThrow(sqlite::OpenOutboxLog(options(), route, owner));
   }
   std::unique_ptr<DeadLetters> OpenDeadLetters() override { return ValueOrThrow(sqlite::OpenDeadLetters(options())); }
+  std::unique_ptr<RouteDesk> OpenRouteDesk() override { return ValueOrThrow(sqlite::OpenRouteDesk(options())); }
   void LetTimePass(seconds duration) override {
     SqliteHandle(file_.path())
         .Execute(fmt::format("UPDATE sealane_cursor SET expires_at = expires_at - {0};"
@@ -75,6 +77,7 @@ class PostgresLogFixture final : public LogFixture {
   std::unique_ptr<DeadLetters> OpenDeadLetters() override {
     return ValueOrThrow(postgres::OpenDeadLetters(options()));
   }
+  std::unique_ptr<RouteDesk> OpenRouteDesk() override { return ValueOrThrow(postgres::OpenRouteDesk(options())); }
   /// By hand, so that the operators' part is tested alone.
   void Park(const std::vector<Parked>& events, const std::string& route) override {
     PgSession session(database_.url());

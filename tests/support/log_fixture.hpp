@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/dead_letters.hpp"
+#include "ops/route_desk.hpp"
 #include "outbox/outbox_log.hpp"
 #include "outbox/outbox_store.hpp"
 
@@ -20,6 +21,7 @@ class LogFixture {
   virtual std::unique_ptr<OutboxStore> OpenStore() = 0;
   virtual std::unique_ptr<OutboxLog> OpenLog(const std::string& owner, const std::string& route = "main") = 0;
   virtual std::unique_ptr<DeadLetters> OpenDeadLetters() = 0;
+  virtual std::unique_ptr<RouteDesk> OpenRouteDesk() = 0;
 
   /// An event that some relay of a route set aside, with its key as the unit.
   struct Parked {

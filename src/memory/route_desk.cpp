@@ -1,0 +1,72 @@
+#include <algorithm>
+#include <utility>
+
+#include "memory/database.hpp"
+#include "memory/memory_store.hpp"
+
+namespace sealane::memory {
+namespace {
+
+RouteSummary Summarize(const LogState& state, const std::string& name, const RouteState& route, Timestamp now) {
+  RouteSummary summary;
+  summary.route = name;
+  summary.paused = route.paused;
+  summary.lanes = static_cast<std::int32_t>(route.lanes.size());
+  summary.leased = static_cast<std::int32_t>(std::ranges::count_if(
+      route.lanes, [&](const LaneState& lane) { return !lane.owner.empty() && lane.expires_at > now; }));
+  summary.live_relays = static_cast<std::int32_t>(
+      std::ranges::count_if(route.members, [&](const auto& member) { return member.second.expires_at > now; }));
+  for (const auto& [seq, message] : state.log) {
+    if (route.parked.contains(seq)) continue;
+    const DeliveryState where = StatusOf(message, name, route, now).state;
+    if (where == DeliveryState::kPublished) continue;
+    summary.pending += 1;
+    const auto waited = std::max(now - message.appended_at, std::chrono::microseconds{0});
+    summary.oldest_pending = std::max(summary.oldest_pending.value_or(waited), waited);
+  }
+  for (const auto& [seq, row] : route.parked) {
+    if (!row.holds_back()) continue;
+    std::int64_t& count = row.state == ParkedState::kWaiting  ? summary.waiting
+                          : row.state == ParkedState::kFailed ? summary.failed
+                                                              : summary.dead;
+    count += 1;
+  }
+  for (const auto& [tenant, rule] : route.tenants) summary.tenants.push_back(rule);
+  return summary;
+}
+
+class MemoryRouteDesk final : public RouteDesk {
+ public:
+  explicit MemoryRouteDesk(std::shared_ptr<Database> database) : database_(std::move(database)) {}
+
+  Result<RouteReport> Look() override {
+    return database_->WithLog([&](LogState& state) -> Result<RouteReport> {
+      RouteReport report;
+      report.at = database_->clock().Now();
+      report.seq_high = state.seq_high;
+      for (const auto& [name, route] : state.routes) {
+        report.routes.push_back(Summarize(state, name, route, report.at));
+        for (const auto& [owner, member] : route.members) {
+          const bool live = member.expires_at > report.at;
+          const auto lanes = std::ranges::count_if(route.lanes, [&, &owner = owner](const LaneState& lane) {
+            return lane.owner == owner && lane.expires_at > report.at;
+          });
+          report.relays.push_back(
+              {name, owner, member.started_at, member.expires_at, static_cast<std::int32_t>(lanes), live});
+        }
+      }
+      return report;
+    });
+  }
+
+ private:
+  std::shared_ptr<Database> database_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RouteDesk>> OpenRouteDesk(std::shared_ptr<Database> database) {
+  return std::unique_ptr<RouteDesk>(std::make_unique<MemoryRouteDesk>(std::move(database)));
+}
+
+}  // namespace sealane::memory

@@ -1,0 +1,186 @@
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "postgres/connection.hpp"
+#include "postgres/postgres_migrator.hpp"
+#include "postgres/postgres_store.hpp"
+#include "postgres/row_text.hpp"
+
+namespace sealane::postgres {
+namespace {
+
+class PostgresRouteDesk final : public RouteDesk {
+ public:
+  PostgresRouteDesk(Connection connection, std::string quoted_schema)
+      : connection_(std::move(connection)), schema_(std::move(quoted_schema)) {}
+
+  Result<RouteReport> Look() override {
+    RouteReport report;
+    SEALANE_RETURN_IF_ERROR(ReadRoutes(report));
+    SEALANE_RETURN_IF_ERROR(CountPending(report));
+    SEALANE_RETURN_IF_ERROR(ReadTenants(report));
+    SEALANE_RETURN_IF_ERROR(ReadRelays(report));
+    return report;
+  }
+
+ private:
+  Result<PgResult> Ask(std::string_view sql, std::int64_t limit) {
+    const std::array<TextParameter, 1> parameters = {std::to_string(limit)};
+    return Execute(connection_.get(), fmt::format(fmt::runtime(sql), fmt::arg("s", schema_)), parameters);
+  }
+
+  static RouteSummary* Find(RouteReport& report, const std::string& name) {
+    const auto found = std::ranges::find(report.routes, name, &RouteSummary::route);
+    return found == report.routes.end() ? nullptr : &*found;
+  }
+
+  Status ReadRoutes(RouteReport& report) {
+    SEALANE_ASSIGN_OR_RETURN(
+        const PgResult result,
+        Ask("select (extract(epoch from clock_timestamp()) * 1000000)::bigint,"
+            "  (select case when is_called then last_value else 0 end from {s}.outbox_seq_seq),"
+            "  r.name, r.paused, l.lanes, l.leased,"
+            "  (select count(*) from {s}.relay_member m where m.route = r.name and m.expires_at > clock_timestamp()),"
+            "  p.seen, p.waiting, p.failed, p.dead"
+            " from {s}.route r"
+            " cross join lateral (select count(*) as lanes,"
+            "    count(*) filter (where owner is not null and expires_at > clock_timestamp()) as leased"
+            "   from {s}.lane_state where route = r.name) l"
+            " cross join lateral (select count(*) as seen, count(*) filter (where state = 'WAITING') as waiting,"
+            "    count(*) filter (where state = 'FAILED') as failed, count(*) filter (where state = 'DEAD') as dead"
+            "   from (select state from {s}.parked where route = r.name and state <> 'DISCARDED' and not skipped"
+            "          limit $1::int8) a) p"
+            " order by r.name collate \"C\"",
+            kAsideMax));
+    for (int row = 0; row < PQntuples(result.get()); ++row) {
+      FieldReader field(result, row);
+      report.at = field.Time();
+      report.seq_high = field.Int();
+      RouteSummary& route = report.routes.emplace_back();
+      route.route = field.Text();
+      route.paused = field.Truth();
+      route.lanes = static_cast<std::int32_t>(field.Int());
+      route.leased = static_cast<std::int32_t>(field.Int());
+      route.live_relays = static_cast<std::int32_t>(field.Int());
+      route.aside_exact = field.Int() < kAsideMax;
+      route.waiting = field.Int();
+      route.failed = field.Int();
+      route.dead = field.Int();
+    }
+    return Ok();
+  }
+
+  // Lanes that stand at the same position are one flow, and so are tenants apart that do. Each flow is looked at from
+  // its own position on, through the index on (xid, lane), and all of them share what may be read: so a lane that has
+  // been quiet for long, behind which lie many events of others, makes the count a lower bound and not a long query.
+  Status CountPending(RouteReport& report) {
+    SEALANE_ASSIGN_OR_RETURN(
+        const PgResult result,
+        Ask("with flow as ("
+            "  select l.route, l.lane, l.cursor_snapshot::text as cursor, l.window_snapshot::text as until,"
+            "         l.window_seq as seq, null::text[] as tenants,"
+            "         array(select t from jsonb_array_elements(l.apart) f,"
+            "               jsonb_array_elements_text(f -> 'tenants') t order by 1) as others"
+            "    from {s}.lane_state l"
+            "  union all"
+            "  select l.route, l.lane, f ->> 'cursor', f ->> 'window', (f ->> 'seq')::int8,"
+            "         array(select jsonb_array_elements_text(f -> 'tenants') order by 1), '{{}}'"
+            "    from {s}.lane_state l, jsonb_array_elements(l.apart) f),"
+            " grouped as ("
+            "  select route, cursor, until, seq, tenants, others, array_agg(lane) as lanes,"
+            "         greatest($1::int8 / count(*) over (partition by route), 500) as most"
+            "    from flow group by 1, 2, 3, 4, 5, 6)"
+            " select g.route, sum(c.pending), bool_and(c.seen < g.most),"
+            "  (extract(epoch from clock_timestamp() - min(c.oldest)) * 1000000)::bigint"
+            " from grouped g cross join lateral ("
+            "  select count(*) as seen, count(*) filter (where waits) as pending,"
+            "         min(appended_at) filter (where waits) as oldest"
+            "    from (select o.appended_at,"
+            "                 o.lane = any (g.lanes) and (g.tenants is null or o.tenant = any (g.tenants))"
+            "                 and o.tenant <> all (g.others)"
+            "                 and not (pg_visible_in_snapshot(o.xid, g.cursor::pg_snapshot)"
+            "                          or (o.seq <= g.seq and g.until is not null"
+            "                              and pg_visible_in_snapshot(o.xid, g.until::pg_snapshot)))"
+            "                 and not exists (select 1 from {s}.parked p where p.route = g.route and p.seq = o.seq)"
+            "                 as waits"
+            "            from {s}.outbox o where o.xid >= pg_snapshot_xmin(g.cursor::pg_snapshot)"
+            "           order by o.xid limit g.most) o) c"
+            " group by g.route",
+            kPendingMax));
+    for (int row = 0; row < PQntuples(result.get()); ++row) {
+      FieldReader field(result, row);
+      RouteSummary* route = Find(report, field.Text());
+      if (route == nullptr) continue;  // made since
+      route->pending = field.Int();
+      route->pending_exact = field.Truth();
+      if (const auto waited = field.OptionalInt()) {
+        route->oldest_pending = std::chrono::microseconds{std::max<std::int64_t>(*waited, 0)};
+      }
+    }
+    return Ok();
+  }
+
+  Status ReadTenants(RouteReport& report) {
+    SEALANE_ASSIGN_OR_RETURN(
+        const PgResult result,
+        Ask("select r.name, t.tenant, t.paused, t.rate_max, t.weight from {s}.route r cross join lateral"
+            "  (select * from {s}.tenant_rule where route = r.name order by tenant collate \"C\" limit $1::int8) t"
+            " order by r.name collate \"C\", t.tenant collate \"C\"",
+            kTenantsMax));
+    for (int row = 0; row < PQntuples(result.get()); ++row) {
+      FieldReader field(result, row);
+      RouteSummary* route = Find(report, field.Text());
+      if (route == nullptr) continue;
+      TenantRule& rule = route->tenants.emplace_back();
+      rule.tenant = field.Text();
+      rule.paused = field.Truth();
+      rule.rate_max = field.Int();
+      rule.weight = static_cast<std::int32_t>(field.Int());
+    }
+    return Ok();
+  }
+
+  Status ReadRelays(RouteReport& report) {
+    SEALANE_ASSIGN_OR_RETURN(
+        const PgResult result,
+        Ask("select m.route, m.owner, (extract(epoch from m.started_at) * 1000000)::bigint,"
+            "  (extract(epoch from m.expires_at) * 1000000)::bigint, m.expires_at > clock_timestamp(),"
+            "  (select count(*) from {s}.lane_state l where l.route = m.route and l.owner = m.owner"
+            "    and l.expires_at > clock_timestamp())"
+            " from {s}.relay_member m order by m.route collate \"C\", m.owner collate \"C\" limit $1::int8",
+            kRelaysMax));
+    for (int row = 0; row < PQntuples(result.get()); ++row) {
+      FieldReader field(result, row);
+      RelayMember& relay = report.relays.emplace_back();
+      relay.route = field.Text();
+      relay.owner = field.Text();
+      relay.started_at = field.Time();
+      relay.expires_at = field.Time();
+      relay.live = field.Truth();
+      relay.lanes = static_cast<std::int32_t>(field.Int());
+    }
+    return Ok();
+  }
+
+  Connection connection_;
+  std::string schema_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RouteDesk>> OpenRouteDesk(const Options& options) {
+  SEALANE_ASSIGN_OR_RETURN(std::string quoted_schema, QuoteSchema(options.schema));
+  SEALANE_ASSIGN_OR_RETURN(Connection connection, Connection::Open(options));
+  SEALANE_RETURN_IF_ERROR(RequireCurrentSchema(connection.get(), quoted_schema, options));
+  // The plans must not depend on statistics, which a fresh partition has none of.
+  SEALANE_RETURN_IF_ERROR(Execute(connection.get(),
+                                  "select set_config('enable_seqscan', 'off', false), "
+                                  "set_config('max_parallel_workers_per_gather', '0', false)"));
+  return std::unique_ptr<RouteDesk>(
+      std::make_unique<PostgresRouteDesk>(std::move(connection), std::move(quoted_schema)));
+}
+
+}  // namespace sealane::postgres
