@@ -49,7 +49,7 @@ void AddBytes(const std::string& name, const std::string& bytes, JsonDocument& j
   }
 }
 
-std::string AttemptJson(const TaskAttempt& attempt) {
+std::string AttemptJson(const TaskAttempt& attempt, bool with_response) {
   JsonDocument json;
   json.Integer("number", attempt.number).Text("owner", attempt.owner).Time("started_at", attempt.started_at);
   if (attempt.ended_at) json.Time("ended_at", *attempt.ended_at);
@@ -59,13 +59,19 @@ std::string AttemptJson(const TaskAttempt& attempt) {
     json.TextIfAny("code", report->code).TextIfAny("message", report->message);
     if (report->retry_after) json.Integer("retry_after_ms", report->retry_after->count());
     json.Integer("took_us", report->took.count());
-    if (!report->response.empty()) {
+    if (with_response && !report->response.empty()) {
       json.TextIfAny("response_type", report->response_type);
       AddBytes("response", report->response, json);
       json.Truth("response_cut", report->response_cut);
     }
   }
   return json.Finish();
+}
+
+std::string AttemptsJson(const TaskDetails& details, bool with_responses) {
+  std::vector<std::string> attempts;
+  for (const TaskAttempt& attempt : details.attempts) attempts.push_back(AttemptJson(attempt, with_responses));
+  return JsonArray(attempts);
 }
 
 std::string ShownBytes(const std::string& bytes) {
@@ -114,9 +120,18 @@ std::string TaskDetailsJson(const TaskDetails& details) {
       .Text("content_type", task.content_type)
       .Text("request_hash", details.request_hash);
   AddBytes("request", task.request, json);
-  std::vector<std::string> attempts;
-  for (const TaskAttempt& attempt : details.attempts) attempts.push_back(AttemptJson(attempt));
-  return json.Raw("history", JsonArray(attempts)).Finish();
+  return json.Raw("history", AttemptsJson(details, true)).Finish();
+}
+
+std::string TaskHistoryJson(const TaskDetails& details) {
+  const Task& task = details.task;
+  JsonDocument json;
+  AddSummary(details.summary, json);
+  json.TextIfAny("correlation_id", task.correlation_id)
+      .TextIfAny("causation_id", task.causation_id)
+      .TextIfAny("order_key", task.order_key)
+      .Integer("request_size", static_cast<std::int64_t>(task.request.size()));
+  return json.Raw("history", AttemptsJson(details, false)).Finish();
 }
 
 std::string TaskSummaryTable(const std::vector<TaskSummary>& tasks, bool color) {

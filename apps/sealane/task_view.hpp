@@ -13,6 +13,8 @@ std::vector<std::string> TaskSummariesJson(const std::vector<TaskSummary>& tasks
 /// Everything about one, with its attempts. Request and responses stand as `request` and `response` byte for byte
 /// when they are JSON on one line, else as `request_base64` and `response_base64`.
 std::string TaskDetailsJson(const TaskDetails& details);
+/// The same for eyes that are not to see what was sent and answered: sizes instead of bytes.
+std::string TaskHistoryJson(const TaskDetails& details);
 
 /// The same for people.
 std::string TaskSummaryTable(const std::vector<TaskSummary>& tasks, bool color);

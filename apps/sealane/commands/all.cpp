@@ -2,6 +2,7 @@
 #include "commands/completion.hpp"
 #include "commands/config.hpp"
 #include "commands/consume.hpp"
+#include "commands/dashboard.hpp"
 #include "commands/dead.hpp"
 #include "commands/demo.hpp"
 #include "commands/doctor.hpp"
@@ -59,6 +60,7 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   commands.push_back(MakeTenantsResumeCommand());
   commands.push_back(MakeTenantsLimitCommand());
   commands.push_back(MakeTenantsWeightCommand());
+  commands.push_back(MakeDashboardCommand());
   commands.push_back(MakeDoctorCommand());
   commands.push_back(MakeCompletionCommand());
   commands.push_back(MakeManCommand());

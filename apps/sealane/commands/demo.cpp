@@ -13,8 +13,10 @@
 #include "base/json_text.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "build_info.hpp"
 #include "commands/relay.hpp"
 #include "daemon/signal_waiter.hpp"
+#include "dashboard/dashboard.hpp"
 #include "demo/director.hpp"
 #include "demo/frame.hpp"
 #include "demo/hasty_publisher.hpp"
@@ -32,7 +34,7 @@ constexpr milliseconds kFrame{100};
 // sent.
 constexpr milliseconds kHastyBy{3'000};
 
-std::string VerdictJson(const Outcome& outcome, const demo::DemoOptions& options) {
+std::string VerdictJson(const Outcome& outcome, const demo::DemoOptions& options, const std::string& dashboard) {
   std::vector<std::string> findings;
   for (const Finding& finding : outcome.verdict.findings) {
     std::vector<std::string> problems;
@@ -59,6 +61,7 @@ std::string VerdictJson(const Outcome& outcome, const demo::DemoOptions& options
       .Integer("applied", outcome.counts.applied)
       .Integer("set_aside", outcome.counts.parked)
       .Raw("findings", JsonArray(findings))
+      .TextIfAny("dashboard", dashboard)
       .Finish();
 }
 
@@ -101,7 +104,8 @@ class DemoCommand final : public Command {
         {"--seed", "N", "another run of the same kind (default: 1)", &seed_},
         {"--broker", "URL", "kafka://host:port (default: a journal file)", &broker_},
         {"--dir", "DIR", "a new or empty folder for files, which stay (default: a temporary one)", &folder_},
-        {"--keep", "", "let relay and consumers run on afterwards, and keep the files", &keep_},
+        {"--keep", "", "let relay and consumers run on afterwards, with a dashboard, and keep the files", &keep_},
+        {"--dashboard", "HOST:PORT", "where, with --keep (default: 127.0.0.1 and a free port)", &dashboard_},
         {"--listen", "HOST:PORT", "where the relay serves /livez, /readyz and /metrics, or off", &listen_},
         {"--broker-away", "COMMAND", "takes a Kafka away for some seconds; with --broker-back", &broker_away_},
         {"--broker-back", "COMMAND", "brings it back", &broker_back_},
@@ -197,6 +201,7 @@ class DemoCommand final : public Command {
       return BadUsage("--broker-away is for a Kafka", "the journal is taken away without it", "--broker-away");
     }
     if (broker_away_) options.outage = demo::OutageCommands{*broker_away_, *broker_back_};
+    if (dashboard_ && !keep_) return BadUsage("--dashboard goes with --keep", "add --keep", "--dashboard");
     if (context.options().config || context.options().schema) {
       return BadUsage("the demo reads no configuration and makes a schema of its own",
                       "leave --config and --schema out");
@@ -236,11 +241,33 @@ class DemoCommand final : public Command {
     probes_url_ = director.place().probes_url();
     config_file_ = director.place().config_file();
     removal_ = director.place().RemovalCommands();
+    // From the beginning, so that it shows afterwards what the outage looked like.
+    std::unique_ptr<Dashboard> dashboard;
+    if (keep_) {
+      auto started = StartDashboard(director.place(), clock);
+      if (!started) return promise.set_value(started.error());
+      dashboard = *std::move(started);
+      dashboard_url_ = dashboard->url();
+      board.Say("dashboard: " + dashboard_url_);
+    }
     Result<Outcome> outcome = director.Play(stop);
     const bool stay = keep_ && outcome;
     promise.set_value(std::move(outcome));
     signals.Poke();
     while (stay && clock.SleepFor(std::chrono::hours{1}, stop)) continue;
+  }
+
+  Result<std::unique_ptr<Dashboard>> StartDashboard(const demo::Place& place, Clock& clock) const {
+    const auto address = ParseListenAddress(dashboard_.value_or("127.0.0.1:0"));
+    if (!address) {
+      return BadUsage(fmt::format("--dashboard: {}", address.error().message()), address.error().hint(),
+                      "--dashboard");
+    }
+    return Dashboard::Start({.address = *address,
+                             .facts = {.version = LibraryVersions().at("version"),
+                                       .store = RedactUrl(place.store().Text(Key::kStoreUrl)),
+                                       .command_flags = "--config " + EscapeForTerminal(place.config_file())}},
+                            OpenersOf(place.store()), clock);
   }
 
   [[noreturn]] static void LeaveAtOnce(CommandContext& context, const demo::DemoOptions& options) {
@@ -271,7 +298,7 @@ class DemoCommand final : public Command {
       if (!file) context.Warn(fmt::format("the picture could not be written to {}", EscapeForTerminal(*picture_)));
     }
     if (!context.is_table()) {
-      context.out() << VerdictJson(outcome, options) << std::endl;
+      context.out() << VerdictJson(outcome, options, dashboard_url_) << std::endl;
       return;
     }
     for (const demo::Line& line : verdict) context.out() << demo::ToAnsi(line, context.color()) << '\n';
@@ -287,6 +314,7 @@ class DemoCommand final : public Command {
           "relay and consumers run on until Ctrl-C{}\n",
           probes_url_.empty() ? ""
                               : fmt::format("; metrics: {}/metrics, probes: {}/readyz", probes_url_, probes_url_));
+      context.err() << "dashboard: " << dashboard_url_ << '\n';
     }
     if (keep_ || folder_) {
       next(fmt::format("sealane messages list --limit 5 --config {}", EscapeForTerminal(config_file_)));
@@ -306,6 +334,7 @@ class DemoCommand final : public Command {
   std::optional<std::string> broker_;
   std::optional<std::string> folder_;
   std::optional<std::string> listen_;
+  std::optional<std::string> dashboard_;
   std::optional<std::string> broker_away_;
   std::optional<std::string> broker_back_;
   std::optional<std::string> plant_;
@@ -313,6 +342,7 @@ class DemoCommand final : public Command {
   bool keep_ = false;
   // Of the place; written before the outcome is promised, read after it came.
   std::string probes_url_;
+  std::string dashboard_url_;
   std::string config_file_;
   std::vector<std::string> removal_;
 };
