@@ -144,6 +144,12 @@ TEST(DashboardHealth, TellsWhatAPersonWouldAsk) {
   health = judge(SeenAt(1s, 10, {paused}));
   EXPECT_EQ(health.level, HealthLevel::kNotice);
   EXPECT_THAT(health.sentence, HasSubstr("Route main is paused."));
+  paused = Pending(3, 5min);
+  paused.route = "again";
+  paused.paused = true;
+  health = judge(SeenAt(1s, 10, {paused, Pending(0)}));
+  EXPECT_EQ(health.level, HealthLevel::kNotice) << "it is late on purpose";
+  EXPECT_EQ(health.sentence, "Route again is paused. Delivering. 3 events are pending, the oldest for 5 min.");
 
   RouteSummary orphaned = Pending(0);
   orphaned.leased = 60;

@@ -53,18 +53,25 @@ struct Totals {
   std::int64_t pending = 0;
   bool pending_exact = true;
   std::optional<microseconds> oldest = {};
+  microseconds lag{0};  ///< the same on routes that somebody works on: what is paused is late on purpose
   std::int64_t dead = 0;
   std::int64_t failed = 0;
   bool aside_exact = true;
 };
+
+bool IsWorkedOn(const RouteSummary& route) {
+  return route.live_relays > 0 && !route.paused;
+}
 
 Totals Sum(const std::vector<RouteSummary>& routes) {
   Totals totals;
   for (const RouteSummary& route : routes) {
     totals.pending += route.pending;
     totals.pending_exact = totals.pending_exact && route.pending_exact;
-    if (route.oldest_pending)
+    if (route.oldest_pending) {
       totals.oldest = std::max(totals.oldest.value_or(microseconds{0}), *route.oldest_pending);
+      if (IsWorkedOn(route)) totals.lag = std::max(totals.lag, *route.oldest_pending);
+    }
     totals.dead += route.dead;
     totals.failed += route.failed;
     totals.aside_exact = totals.aside_exact && route.aside_exact;
@@ -177,11 +184,10 @@ Health JudgeHealth(const Sighting* last, const Error* problem, std::optional<dou
   const Totals totals = Sum(last->routes.routes);
   const bool idle = totals.pending == 0 && appended_per_second.value_or(0) == 0;
   JudgeRoutes(last->routes.routes, verdict);
-  const bool works = std::ranges::any_of(
-      last->routes.routes, [](const RouteSummary& route) { return route.live_relays > 0 && !route.paused; });
-  if (works && totals.oldest.value_or(microseconds{0}) > kVeryLate) {
+  const bool works = std::ranges::any_of(last->routes.routes, IsWorkedOn);
+  if (works && totals.lag > kVeryLate) {
     verdict.Say(HealthLevel::kWrong, "Far behind.");
-  } else if (works && totals.oldest.value_or(microseconds{0}) > kLate) {
+  } else if (works && totals.lag > kLate) {
     verdict.Say(HealthLevel::kNotice, "Behind.");
   } else if (works) {
     verdict.Say(HealthLevel::kGood, idle ? "Idle." : "Delivering.");
