@@ -24,6 +24,7 @@
 #include "support/child_process.hpp"
 #include "support/eventually.hpp"
 #include "support/running_demo.hpp"
+#include "support/running_program.hpp"
 #include "support/running_relay.hpp"
 #include "support/sanitized.hpp"
 
@@ -255,22 +256,37 @@ TEST_F(DemoTest, LeavesNoProcessWhenItIsKilled) {
   EXPECT_TRUE(Eventually([&] { return place_.Processes().empty(); })) << "the relay must die with the demo";
 }
 
-TEST_F(DemoTest, RunsOnWithItsMetricsWhenAskedTo) {
+TEST_F(DemoTest, RunsOnWithItsMetricsAndADashboardWhenAskedTo) {
   const std::string folder = place_.temporary() + "/kept";
-  const std::string picture = place_.temporary() + "/verdict.svg";
-  const auto demo = Start({"--seconds", "2", "--rate", "50", "--keep", "--dir", folder, "--screenshot-svg", picture});
-  ASSERT_TRUE(Eventually([&] { return ContentOf(picture).ends_with("</svg>\n"); })) << "the verdict is told";
-  const std::string config = ContentOf(folder + "/sealane.toml");
-  const std::size_t address = config.find("127.0.0.1:");
-  ASSERT_NE(address, std::string::npos) << config;
-  const int port = std::stoi(config.substr(address + std::strlen("127.0.0.1:")));
-  EXPECT_THAT(testing::HttpGet(port, "/metrics"), HasSubstr("sealane_published_messages_total"));
-  demo->Signal(SIGINT);
-  const CommandResult result = demo->Finish();
-  EXPECT_EQ(result.code, 0) << result.out << result.err;
-  EXPECT_THAT(result.err, HasSubstr(fmt::format("http://127.0.0.1:{}/metrics", port)));
+  const testing::RunningProgram demo(
+      "demo", {SEALANE_TEST_BINARY, "demo", "--seconds", "2", "--rate", "50", "--keep", "--dir", folder},
+      place_.variables(), place_.temporary());
+  ASSERT_TRUE(demo.Says("next: sealane messages list")) << demo.said();
+  EXPECT_THAT(testing::HttpGet(demo.PortAfter("metrics: http://127.0.0.1:"), "/metrics"),
+              HasSubstr("sealane_published_messages_total"));
+  const int dashboard = demo.PortAfter("dashboard: http://127.0.0.1:");
+  EXPECT_THAT(testing::HttpGet(dashboard, "/"), HasSubstr("<!doctype html>"));
+  const auto shows = [&](const std::string& target, const std::string& text) {
+    return Eventually([&] { return testing::HttpGet(dashboard, target).find(text) != std::string::npos; });
+  };
+  EXPECT_TRUE(shows("/api/v1/overview", "\"consumer\":\"payments\""))
+      << testing::HttpGet(dashboard, "/api/v1/overview");
+  EXPECT_TRUE(shows("/api/v1/overview", "1 event is dead at a consumer"));
+  EXPECT_TRUE(shows("/api/v1/aside", "negative_amount")) << "the poison event";
+  EXPECT_EQ(demo.Stop(), 0) << demo.said();
   EXPECT_TRUE(Eventually([&] { return place_.Processes().empty(); }));
   EXPECT_TRUE(std::filesystem::exists(folder + "/shop.db")) << "what was named is kept";
+}
+
+TEST_F(DemoTest, ADashboardIsForThoseWhoStayAndForThisMachine) {
+  CommandResult result = place_.Run({"--dashboard", "127.0.0.1:0"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--keep"));
+  result = place_.Run({"--keep", "--dashboard", "nonsense"});
+  EXPECT_EQ(result.code, 2) << result.err;
+  result = place_.Run({"--keep", "--dashboard", "0.0.0.0:0"});
+  EXPECT_EQ(result.code, 78) << result.err;
+  ExpectNothingLeft();
 }
 
 }  // namespace

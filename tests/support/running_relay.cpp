@@ -26,7 +26,8 @@ std::string HttpGet(int port, const std::string& target) {
   ::inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
   std::string answer;
   if (::connect(client, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
-    const std::string request = fmt::format("GET {} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", target);
+    const std::string request =
+        fmt::format("GET {} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", target);
     ::send(client, request.data(), request.size(), MSG_NOSIGNAL);
     char block[4096];
     for (ssize_t count = 0; (count = ::recv(client, block, sizeof block, 0)) > 0;) {
