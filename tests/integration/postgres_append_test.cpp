@@ -27,11 +27,10 @@ Event Order(const std::string& key) {
 class PostgresAppend : public ::testing::Test {
  protected:
   void SetUp() override {
-    Migrate(database_.url());
     session_ = std::make_unique<PgSession>(database_.url());
     session_->Exec("CREATE TABLE orders (id int PRIMARY KEY)");
   }
-  ScratchDatabase database_;
+  ScratchDatabase database_{testing::kMigrated};
   std::unique_ptr<PgSession> session_;
   Outbox outbox_{{.producer = "shop"}};
 };

@@ -19,8 +19,6 @@ using ::testing::IsEmpty;
 
 class PostgresDoctor : public ::testing::Test {
  protected:
-  PostgresDoctor() { sealane::testing::Migrate(database_.url()); }
-
   DoctorFacts Look(const std::string& url, seconds long_transaction = seconds{300}) const {
     auto facts = Examine({.url = url}, long_transaction, SystemClock::Instance());
     EXPECT_TRUE(facts) << facts.error().ToString();
@@ -28,7 +26,7 @@ class PostgresDoctor : public ::testing::Test {
   }
   DoctorFacts Look() const { return Look(database_.url()); }
 
-  ScratchDatabase database_;
+  ScratchDatabase database_{sealane::testing::kMigrated};
   PgSession admin_{database_.url()};
 };
 

@@ -13,16 +13,12 @@ namespace sealane {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::Migrate;
 using testing::PgSession;
 using testing::ScratchDatabase;
 
 class PostgresEmit : public ::testing::Test {
  protected:
-  void SetUp() override {
-    Migrate(database_.url());
-    session_ = std::make_unique<PgSession>(database_.url());
-  }
+  void SetUp() override { session_ = std::make_unique<PgSession>(database_.url()); }
   std::string Emit(const std::string& extra = "") {
     return session_->Exec(
         "SELECT sealane.emit(topic => 'orders', key => 'o-1', type => 'OrderPlaced', payload => '{\"a\":1}'" + extra +
@@ -40,7 +36,7 @@ class PostgresEmit : public ::testing::Test {
     PQclear(result);
     EXPECT_EQ(session_->Count("sealane.outbox"), 0) << arguments;
   }
-  ScratchDatabase database_;
+  ScratchDatabase database_{testing::kMigrated};
   std::unique_ptr<PgSession> session_;
 };
 

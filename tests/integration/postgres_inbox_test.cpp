@@ -71,10 +71,7 @@ Outcome Parked(InboxState state, std::optional<milliseconds> retry_after = {}) {
 
 class PostgresInbox : public ::testing::Test {
  protected:
-  PostgresInbox() {
-    Migrate(database_.url());
-    admin_ = std::make_unique<PgSession>(database_.url());
-  }
+  PostgresInbox() { admin_ = std::make_unique<PgSession>(database_.url()); }
 
   postgres::Options options(const std::string& name = "sealane") const {
     return {.url = database_.url(), .application_name = name};
@@ -100,7 +97,7 @@ class PostgresInbox : public ::testing::Test {
                name)) == "1";
   }
 
-  ScratchDatabase database_;
+  ScratchDatabase database_{kMigrated};
   std::unique_ptr<PgSession> admin_;
 };
 

@@ -13,14 +13,12 @@
 namespace sealane {
 namespace {
 
-using testing::Migrate;
 using testing::PgSession;
 using testing::ScratchDatabase;
 
 class PostgresRelay : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    Migrate(database_.url());
     RouteOptions options;
     options.owner = "relay-1";
     options.profile = WireProfile::kRaw;
@@ -46,7 +44,7 @@ class PostgresRelay : public ::testing::TestWithParam<std::string> {
     return values;
   }
 
-  ScratchDatabase database_;
+  ScratchDatabase database_{testing::kMigrated};
   MemoryBroker broker_;
   ManualClock clock_;
   SeededRandom random_{1};

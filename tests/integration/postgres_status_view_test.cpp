@@ -18,10 +18,7 @@ using testing::ScratchDatabase;
 
 class PostgresStatusView : public ::testing::Test {
  protected:
-  void SetUp() override {
-    Migrate(database_.url());
-    session_ = std::make_unique<PgSession>(database_.url());
-  }
+  void SetUp() override { session_ = std::make_unique<PgSession>(database_.url()); }
   std::string Emit(const std::string& key) {
     return session_->Exec(
         fmt::format("SELECT sealane.emit(topic => 't', key => '{}', type => 'T', payload => '{{}}')", key));
@@ -33,7 +30,7 @@ class PostgresStatusView : public ::testing::Test {
     return session_->Query(
         fmt::format("SELECT {} FROM sealane.outbox_status WHERE event_id = '{}'", column, id))[0][0];
   }
-  ScratchDatabase database_;
+  ScratchDatabase database_{testing::kMigrated};
   std::unique_ptr<PgSession> session_;
 };
 

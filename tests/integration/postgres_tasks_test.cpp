@@ -35,10 +35,7 @@ using ::testing::SizeIs;
 
 class PostgresTasks : public ::testing::Test {
  protected:
-  PostgresTasks() {
-    Migrate(database_.url());
-    admin_ = std::make_unique<PgSession>(database_.url());
-  }
+  PostgresTasks() { admin_ = std::make_unique<PgSession>(database_.url()); }
 
   std::unique_ptr<TaskStore> Open() { return ValueOrThrow(postgres::OpenTaskStore({.url = database_.url()})); }
   const std::string& url() const { return database_.url(); }
@@ -74,7 +71,7 @@ class PostgresTasks : public ::testing::Test {
   }
 
  private:
-  ScratchDatabase database_;
+  ScratchDatabase database_{kMigrated};
   std::unique_ptr<PgSession> admin_;
 };
 

@@ -11,14 +11,12 @@
 namespace sealane {
 namespace {
 
-using testing::Migrate;
 using testing::PgSession;
 using testing::ScratchDatabase;
 
 class PostgresWindow : public ::testing::Test {
  protected:
   void SetUp() override {
-    Migrate(database_.url());
     log_ = ValueOrThrow(postgres::OpenOutboxLog({.url = database_.url()}, "main", "relay-1"));
     ValueOrThrow(log_->Beat(std::chrono::minutes{10}));
     for (const LaneGrant& grant : ValueOrThrow(log_->Claim(1000, std::chrono::minutes{10}))) {
@@ -44,7 +42,7 @@ class PostgresWindow : public ::testing::Test {
     return read;
   }
 
-  ScratchDatabase database_;
+  ScratchDatabase database_{testing::kMigrated};
   std::unique_ptr<OutboxLog> log_;
   std::vector<Lane> lanes_;
   Position at_;

@@ -18,10 +18,7 @@ namespace {
 
 class PqxxAppend : public ::testing::Test {
  protected:
-  void SetUp() override {
-    testing::Migrate(database_.url());
-    connection_ = std::make_unique<pqxx::connection>(database_.url());
-  }
+  void SetUp() override { connection_ = std::make_unique<pqxx::connection>(database_.url()); }
   long CountEvents() {
     pqxx::nontransaction reader(*connection_);
     return reader.exec("SELECT count(*) FROM sealane.outbox")[0][0].as<long>();
@@ -29,7 +26,7 @@ class PqxxAppend : public ::testing::Test {
   Event Order(std::string key) {
     return {.topic = "orders", .key = std::move(key), .type = "OrderPlaced", .payload = R"({"a":"'\\\"\u00e4"})"};
   }
-  testing::ScratchDatabase database_;
+  testing::ScratchDatabase database_{testing::kMigrated};
   std::unique_ptr<pqxx::connection> connection_;
   Outbox outbox_;
 };

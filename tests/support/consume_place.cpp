@@ -77,8 +77,7 @@ std::vector<Envelope> ChangesOf(int keys, int versions) {
 
 ConsumePlace::ConsumePlace(const std::string& kind, int partitions) : partitions_(partitions) {
   if (kind == "postgres_kafka") {
-    database_ = std::make_unique<ScratchDatabase>();
-    Migrate(database_->url());
+    database_ = std::make_unique<ScratchDatabase>(kMigrated);
     topic_ = FreshTopic(KafkaUrl(), partitions);
     publisher_ = ValueOrThrow(OpenKafkaPublisher({.url = KafkaUrl()}, SystemClock::Instance()));
   } else {

@@ -50,8 +50,7 @@ std::string SourcePath(const std::string& path) {
 
 ExampleStore::ExampleStore(bool postgres, const std::string& script) {
   if (postgres) {
-    database_ = std::make_unique<ScratchDatabase>();
-    Migrate(database_->url());
+    database_ = std::make_unique<ScratchDatabase>(kMigrated);
   } else {
     file_.Migrate();
   }

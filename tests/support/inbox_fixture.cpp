@@ -102,7 +102,6 @@ class SqliteInboxFixture final : public InboxFixture {
 class PostgresInboxFixture final : public InboxFixture {
  public:
   PostgresInboxFixture() {
-    Migrate(database_.url());
     PgSession(database_.url()).Exec("CREATE TABLE effect (id bigserial PRIMARY KEY, what text NOT NULL)");
   }
   Result<std::unique_ptr<InboxStore>> TryOpen(const std::string& consumer, InboxMode mode) override {
@@ -152,7 +151,7 @@ class PostgresInboxFixture final : public InboxFixture {
     return options;
   }
 
-  ScratchDatabase database_;
+  ScratchDatabase database_{kMigrated};
 };
 
 /// Calendar time of the events, far from any clock of a test.

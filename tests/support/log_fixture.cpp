@@ -69,7 +69,6 @@ class SqliteLogFixture final : public LogFixture {
 
 class PostgresLogFixture final : public LogFixture {
  public:
-  PostgresLogFixture() { Migrate(database_.url()); }
   std::unique_ptr<OutboxStore> OpenStore() override { return ValueOrThrow(postgres::OpenOutboxStore(options())); }
   std::unique_ptr<OutboxLog> OpenLog(const std::string& owner, const std::string& route) override {
     return ValueOrThrow(postgres::OpenOutboxLog(options(), route, owner));
@@ -113,7 +112,7 @@ class PostgresLogFixture final : public LogFixture {
     return options;
   }
 
-  ScratchDatabase database_;
+  ScratchDatabase database_{kMigrated};
 };
 
 }  // namespace

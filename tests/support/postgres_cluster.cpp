@@ -9,6 +9,11 @@
 #include <libpq-fe.h>
 #include <unistd.h>
 
+#include "base/hex.hpp"
+#include "base/sha256.hpp"
+#include "postgres/postgres_migrator.hpp"
+#include "support/pg_session.hpp"
+
 namespace sealane::testing {
 namespace {
 
@@ -21,6 +26,36 @@ void RunOnCluster(const std::string& statement) {
   }
   PQclear(result);
   PQfinish(connection);
+}
+
+std::string UrlFor(const std::string& database);
+
+// Other scripts are another database, on a server that outlives a run.
+std::string OriginalName() {
+  std::string scripts;
+  for (const Migration& migration : postgres::EmbeddedMigrations()) scripts += migration.script;
+  return "t_migrated_" + ToHex(Sha256(scripts)).substr(0, 16);
+}
+
+/// The name of the database that others are copied from; made by the first that asks on this server. It has no
+/// connections afterwards, because one would keep it from being copied.
+const std::string& MigratedOriginal() {
+  static const std::string name = [] {
+    const std::string wanted = OriginalName();
+    constexpr std::int64_t kLock = 0x7365616c616e65;
+    PgSession session(ClusterUrl());
+    session.Exec(fmt::format("SELECT pg_advisory_lock({})", kLock));
+    if (session.Exec(fmt::format("SELECT count(*) FROM pg_database WHERE datname = '{}'", wanted)) == "0") {
+      const std::string making = wanted + "_making";
+      session.Exec(fmt::format("DROP DATABASE IF EXISTS {} WITH (FORCE)", making));
+      session.Exec("CREATE DATABASE " + making);
+      Migrate(UrlFor(making));
+      session.Exec(fmt::format("ALTER DATABASE {} RENAME TO {}", making, wanted));
+      session.Exec(fmt::format("ALTER DATABASE {} ALLOW_CONNECTIONS false", wanted));
+    }
+    return wanted;
+  }();
+  return name;
 }
 
 std::string UrlFor(const std::string& database) {
@@ -42,10 +77,12 @@ std::string ClusterUrl() {
   return url;
 }
 
-ScratchDatabase::ScratchDatabase() {
+ScratchDatabase::ScratchDatabase(Migrated) : ScratchDatabase(MigratedOriginal()) {}
+
+ScratchDatabase::ScratchDatabase(const std::string& original) {
   static std::atomic<int> counter{0};
   name_ = fmt::format("t_{}_{}", ::getpid(), ++counter);
-  RunOnCluster(fmt::format("CREATE DATABASE {}", name_));
+  RunOnCluster(fmt::format("CREATE DATABASE {} TEMPLATE {}", name_, original));
   url_ = UrlFor(name_);
 }
 

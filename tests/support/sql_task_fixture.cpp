@@ -43,7 +43,6 @@ class SqliteTaskFixture final : public TaskFixture {
 
 class PostgresTaskFixture final : public TaskFixture {
  public:
-  PostgresTaskFixture() { Migrate(database_.url()); }
   std::unique_ptr<TaskStore> Open() override { return ValueOrThrow(postgres::OpenTaskStore(options())); }
   std::unique_ptr<TaskDesk> OpenDesk() override { return ValueOrThrow(postgres::OpenTaskDesk(options())); }
   std::unique_ptr<DeadLetters> OpenDeadLetters() override {
@@ -72,7 +71,7 @@ class PostgresTaskFixture final : public TaskFixture {
     return options;
   }
 
-  ScratchDatabase database_;
+  ScratchDatabase database_{kMigrated};
 };
 
 }  // namespace

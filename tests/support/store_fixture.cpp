@@ -55,7 +55,6 @@ class SqliteFixture final : public StoreFixture {
 
 class PostgresFixture final : public StoreFixture {
  public:
-  PostgresFixture() { ValueOrThrow(ValueOrThrow(postgres::OpenMigrator(OptionsOf(database_)))->Up()); }
   std::unique_ptr<OutboxStore> Open() override {
     return ValueOrThrow(postgres::OpenOutboxStore(OptionsOf(database_)));
   }
@@ -85,7 +84,7 @@ class PostgresFixture final : public StoreFixture {
     PQfinish(connection);
   }
 
-  ScratchDatabase database_;
+  ScratchDatabase database_{kMigrated};
 };
 
 constexpr int kTriesMax = 10'000;
