@@ -32,7 +32,7 @@ export function table(caption, rows, columns, more) {
     return h(head ? 'th' : 'td', {
       class: value === dash ? `${name} none` : name || null, 'data-label': label, scope: head && 'row', role: head ? 'rowheader' : 'cell',
       title: kind.includes('clip') && typeof value === 'string' && value.length > 16 && value,
-    }, value);
+    }, h('span', value));
   };
   const lines = rows.map((row) => {
     const below = more?.(row);
