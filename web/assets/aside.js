@@ -22,7 +22,7 @@ function groups(rows) {
 }
 
 function decide(row, commands, open) {
-  return h('div', { class: 'decide' },
+  return h('div.decide',
     h('p.verbatim', row.error_message || 'No reason is on record.'),
     commands.length > 0 && h('details', { open }, h('summary', 'What to do'), commands.map(command)));
 }
@@ -33,7 +33,7 @@ function part(title, rows, more, problem, nothing, columns, commands) {
   if (!rows?.length) return h('section', head, empty(h('p', nothing)));
   return h('section', head,
     more && h('p.quiet', `The ${count(rows.length)} that wait longest. There are more; the counts below are of these.`),
-    groups(rows).map(([code, list]) => h('div', { class: 'group' },
+    groups(rows).map(([code, list]) => h('div.group',
       h('h3', code ? h('code', code) : 'without a code', h('span.quiet', ` ${plural(list.length, 'time')}`)),
       table(`${title}: ${code || 'without a code'}`, list, columns, (row) => decide(row, commands(row), rows.length <= 3)))));
 }

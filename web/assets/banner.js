@@ -39,8 +39,8 @@ export function drawBanner() {
   if (banner.dataset.of !== text[0] || !banner.firstChild) {
     banner.dataset.of = text[0];
     banner.replaceChildren(
-      h('strong.verbatim', text[0]), ' ', h('span', { class: 'shown', 'aria-live': 'off' }), ' ', h('span', { class: 'next', 'aria-live': 'off' }), ' ',
-      h('button', { type: 'button', click: () => look() }, 'Try now'), h('p.hint.verbatim', text[2] ?? ''));
+      h('strong.verbatim', text[0]), ' ', h('span.shown', { 'aria-live': 'off' }), ' ', h('span.next', { 'aria-live': 'off' }), ' ',
+      h('button', { click: () => look() }, 'Try now'), h('p.hint.verbatim', text[2] ?? ''));
   }
   setText(banner.querySelector('.shown'), text[1]);
   const wait = live.nextTryAt ? Math.ceil((live.nextTryAt - Date.now()) / 1000) : 0;

@@ -110,7 +110,7 @@ export class Chart {
     this.plot.replaceChildren(
       svg('defs', svg('pattern', { id: 'hatch', width: 6, height: 6, patternUnits: 'userSpaceOnUse' }, svg('path', { d: 'M0 6L6 0', class: 'axis' }))),
       svg('g', panels.map((panel) => this.panel(panel, width, ticks))),
-      svg('g', ticks.filter((t) => x(t) < width - 20).map((t) =>
+      svg('g', ticks.filter((t) => x(t) < width - 30).map((t) =>
         svg('text', { x: x(t), y: bottom + 16, 'text-anchor': 'middle' }, timeOfDay(new Date(t)).slice(0, step < 60000 ? 8 : 5)))),
       svg('text', { x: left, y: panels[1].top - 10 }, 'pending'), this.cursor);
     this.mark();

@@ -11,7 +11,7 @@ import { when } from './time.js';
 const fields = [['state', 'State', ['PROCESSED', 'IGNORED', 'RECEIVED', 'GAP', 'FAILED', 'DEAD', 'SKIPPED']], ['topic', 'Topic'], ['aggregate_type', 'Aggregate type'], ['aggregate_id', 'Aggregate id'], rowsField];
 
 function partitions(consumer) {
-  const list = consumer.partitions ?? [];
+  const list = consumer.partitions;
   if (list.length === 0) return empty(h('p', 'It has no partition on record.'));
   const rows = table(`Partitions of ${consumer.consumer}`, list, [
     ['Topic', (p) => p.topic, 'head wide'],
@@ -23,7 +23,7 @@ function partitions(consumer) {
 }
 
 function byState(consumer) {
-  const list = Object.entries(consumer.receipts ?? {});
+  const list = Object.entries(consumer.receipts);
   if (list.length === 0) return null;
   return h('ul.counts', list.map(([name, number]) => h('li',
     h('a', { href: `/consumers?consumer=${encodeURIComponent(consumer.consumer)}&state=${encodeURIComponent(name)}` }, state(name), ' ', h('b', counted(number, !consumer.more_receipts))))));
@@ -88,7 +88,7 @@ export function open(place) {
       list.insertBefore(filter('/consumers', query, fields, [], { consumer: chosen }), pane.root);
       pane.read();
     }
-    const total = Object.values(consumer.receipts ?? {}).reduce((sum, number) => sum + number, 0);
+    const total = Object.values(consumer.receipts).reduce((sum, number) => sum + number, 0);
     seen ??= total;
     if (total !== seen) pane.offer('New receipts, show');
   };

@@ -29,19 +29,16 @@ function tell(recovered) {
   for (const listener of listeners) listener(recovered);
 }
 
-// The slowest route is the one that somebody waits for.
-export function worstLatency(overview) {
-  let worst = null;
-  for (const route of overview.routes ?? []) {
-    if (route.latency_ms && (!worst || route.latency_ms.p99 > worst.latency_ms.p99)) worst = route;
-  }
-  return worst;
+// The route with the highest value, which is the one that somebody waits for; none when no route has one.
+export function worst(routes, value) {
+  return routes.filter((route) => Number.isFinite(value(route))).sort((a, b) => value(b) - value(a))[0];
 }
 
-function keepLatency(overview) {
-  const last = live.latency.at(-1);
-  if (!overview.as_of || last?.at === overview.as_of) return;
-  live.latency.push({ at: overview.as_of, p99: worstLatency(overview)?.latency_ms.p99 });
+export const p99 = (route) => route.latency_ms?.p99;
+
+function keepLatency({ as_of: at, routes }) {
+  if (!at || live.latency.at(-1)?.at === at) return;
+  live.latency.push({ at, p99: worst(routes, p99)?.latency_ms.p99 });
   if (live.latency.length > latencyPoints) live.latency.shift();
 }
 

@@ -2,7 +2,7 @@
 import { get } from './api.js';
 import { inboxCommands, relayCommands, showCommand } from './commands.js';
 import { h } from './dom.js';
-import { bytes, count, dash } from './format.js';
+import { bytes, count } from './format.js';
 import { Pane } from './pane.js';
 import { command, empty, error, facts, section, state, table } from './parts.js';
 import { when } from './time.js';

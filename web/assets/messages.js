@@ -71,7 +71,7 @@ export function open(place) {
     },
     ({ messages, next_before: next }) => [
       messages.length ? list(messages) : nothing(filtered, before),
-      h('nav', { class: 'pages', 'aria-label': 'Pages' },
+      h('nav.pages', { 'aria-label': 'Pages' },
         before && h('a', { href: page() }, '← Newest'),
         messages.length > 0 && h('span.quiet', plural(messages.length, 'event'), ', newest first'),
         next !== undefined && h('a', { href: page(next), rel: 'next' }, 'Older →')),

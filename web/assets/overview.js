@@ -2,7 +2,7 @@
 import { Chart, sparkline, timed } from './chart.js';
 import { h, morph } from './dom.js';
 import { count, counted, dash, duration, milliseconds, plural, rate } from './format.js';
-import { live, worstLatency } from './live.js';
+import { live, p99, worst } from './live.js';
 import { empty, refused, section, state, table } from './parts.js';
 import { asideCount } from './shell.js';
 import { when } from './time.js';
@@ -14,27 +14,26 @@ function card(title, value, note, spark) {
 }
 
 function cards(overview) {
-  const routes = overview.routes ?? [];
+  const { routes } = overview;
   const interval = overview.history.interval_seconds * 1000;
   const points = timed(overview.history.points);
-  const waiting = routes.filter((route) => Number.isFinite(route.oldest_pending_seconds));
-  const oldest = waiting.reduce((worst, route) => (!worst || route.oldest_pending_seconds > worst.oldest_pending_seconds ? route : worst), null);
-  const exact = routes.every((route) => route.pending_exact !== false);
+  const oldest = worst(routes, (route) => route.oldest_pending_seconds);
+  const exact = routes.every((route) => route.pending_exact);
   const known = routes.filter((route) => Number.isFinite(route.published_per_second));
-  const slow = worstLatency(overview);
+  const slow = worst(routes, p99);
   const several = routes.length > 1 ? `, ${plural(routes.length, 'route')} together` : '';
-  return h('div', { class: 'cards' },
+  return h('div.cards',
     card('Oldest pending', oldest ? duration(oldest.oldest_pending_seconds) : 'none',
       oldest ? `since its commit, route ${oldest.route}` : 'everything is published or set aside', sparkline(points, ['oldest'], interval)),
     card('Pending', counted(sum(routes, (route) => route.pending), exact), `not yet published${several}`, sparkline(points, ['pending'], interval)),
     card('Appended and published', [rate(overview.appended_per_second), h('span.unit', '/s in '), known.length ? rate(sum(known, (route) => route.published_per_second)) : dash, h('span.unit', '/s out')],
-      routes.length > 1 ? `each of ${count(routes.length)} routes publishes every event` : 'events per second', sparkline(points, ['appended_per_second', 'published_per_second'], interval)),
+      `events per second${several}`, sparkline(points, ['appended_per_second', 'published_per_second'], interval)),
     card('Commit to publish', slow ? [h('span.unit', 'p50 '), milliseconds(slow.latency_ms.p50), h('span.unit', ' p99 '), milliseconds(slow.latency_ms.p99)] : dash,
       slow ? `newest ${plural(slow.latency_ms.events, 'event')}, route ${slow.route}; p99 drawn` : 'nothing was published yet', sparkline(timed(live.latency), ['p99'], interval)));
 }
 
 function asideSummary(overview) {
-  const routes = overview.routes ?? [];
+  const { routes } = overview;
   const consumers = overview.consumers ?? [];
   if (asideCount(overview) === 0 && !overview.consumers_problem) return section('Set aside', empty(h('p', 'Nothing is set aside.')));
   const rows = [
@@ -50,7 +49,7 @@ function asideSummary(overview) {
 }
 
 function routesTable(overview) {
-  const routes = overview.routes ?? [];
+  const { routes } = overview;
   if (routes.length === 0) return section('Routes', empty(h('p', 'The store has no routes.')));
   return section('Routes', table('Routes', routes, [
     ['Route', (r) => [r.route, r.paused && [' ', state('paused')]], 'head wide'],
@@ -67,7 +66,7 @@ function routesTable(overview) {
 }
 
 function relaysTable(overview) {
-  const relays = overview.relays ?? [];
+  const { relays } = overview;
   if (relays.length === 0) return section('Relays', empty(h('p', 'No relay has leased anything. Start one: ', h('code', 'sealane relay'))));
   return section('Relays', table('Relays', relays, [
     ['Relay', (r) => h('span.mono', r.owner), 'head wide'],
@@ -91,17 +90,17 @@ export function consumersSummary(consumers, chosen) {
   return table('Consumers', consumers, [
     ['Consumer', (c) => h('a', { href: `/consumers?consumer=${encodeURIComponent(c.consumer)}`, 'aria-current': c.consumer === chosen && 'true' }, c.consumer), 'head wide'],
     ['Keeps', (c) => (c.mode === 'offsets' ? 'positions' : 'receipts')],
-    ['Done', (c) => (c.mode === 'offsets' ? dash : counted(sum(done, (name) => c.receipts?.[name]), !c.more_receipts)), 'number'],
+    ['Done', (c) => (c.mode === 'offsets' ? dash : counted(sum(done, (name) => c.receipts[name]), !c.more_receipts)), 'number'],
     ['Parked', (c) => count(c.parked), 'number'],
     ['Dead', (c) => (c.dead ? h('b', count(c.dead)) : '0'), 'number'],
     ['Gaps', (c) => count(c.gaps), 'number'],
     ['Longest parked', (c) => when(c.oldest_parked_at), 'number'],
-    ['Partitions', (c) => count(c.partitions?.length ?? 0), 'number'],
+    ['Partitions', (c) => count(c.partitions.length), 'number'],
   ]);
 }
 
 function tenantsTable(overview) {
-  const tenants = overview.tenants ?? [];
+  const { tenants } = overview;
   if (tenants.length === 0) return null;
   return section('Tenants with rules', table('Tenants with rules', tenants, [
     ['Tenant', (t) => h('a', { href: `/messages?tenant=${encodeURIComponent(t.tenant)}` }, t.tenant), 'head wide'],
@@ -117,7 +116,7 @@ function whole(part) {
   return part;
 }
 
-export function open() {
+export function open(place) {
   const chart = new Chart();
   const above = h('div', h('p.loading', 'Reading…'));
   const history = h('section', { hidden: true }, h('h2', 'History'), chart.root);
@@ -129,6 +128,7 @@ export function open() {
     chart.update(overview.history);
     morph(below, h('div.columns', !fresh && [
       whole(routesTable(overview)), asideSummary(overview), relaysTable(overview), whole(consumersTable(overview)), tenantsTable(overview)]));
+    place.settled();
   };
   return {
     nodes: [h('h1.unseen', 'Overview'), above, history, below],

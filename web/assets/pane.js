@@ -13,8 +13,8 @@ export class Pane {
     this.draw = draw;
     this.failed = false;
     this.data = null;
-    this.news = h('button', { type: 'button', class: 'news', hidden: true, click: () => this.read() });
-    this.refresh = h('button', { type: 'button', click: () => this.read() }, 'Refresh');
+    this.news = h('button', { class: 'news', hidden: true, click: () => this.read() });
+    this.refresh = h('button', { click: () => this.read() }, 'Refresh');
     this.readAt = h('span.quiet');
     this.tools = h('div.tools', this.news, this.readAt, this.refresh);
     this.trouble = h('div');

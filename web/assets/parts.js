@@ -16,7 +16,7 @@ const marks = {
 
 export function state(name, note) {
   const [mark, level] = marks[name] ?? ['?', 'quiet'];
-  return h('span', { class: `state ${level}` }, h('span', { class: 'mark', 'aria-hidden': 'true' }, mark), ' ', name ?? dash,
+  return h('span', { class: `state ${level}` }, h('span.mark', { 'aria-hidden': 'true' }, mark), ' ', name ?? dash,
     note && h('span.quiet', ` (${note})`));
 }
 
@@ -58,26 +58,25 @@ export function empty(...content) {
 
 // A failure of the server, verbatim, with its hint.
 export function failureBox(failure, title, again) {
-  return h('div', { class: 'failure', role: 'alert' },
+  return h('div.failure', { role: 'alert' },
     h('p', h('strong', title), ' ', h('code', failure.code)),
     h('p.verbatim', failure.message),
     failure.hint && h('p.hint', failure.hint),
-    again && h('p', h('button', { type: 'button', click: again }, 'Try again')));
+    again && h('p', h('button', { click: again }, 'Try again')));
 }
 
 // What this user may not look at is said in its place.
 export function refused(problem) {
-  return h('div', { class: 'empty' },
-    h('p.verbatim', problem.message, ' ', h('code', problem.code)), problem.hint && h('p.hint', problem.hint));
+  return empty(h('p', error(problem.code, problem.message)), problem.hint && h('p.hint', problem.hint));
 }
 
 // The document copies data-copy; see copy.js.
 export function copyButton(text, what) {
-  return h('button', { type: 'button', class: 'copy', 'data-copy': text, 'aria-label': `Copy ${what}` }, 'Copy');
+  return h('button', { class: 'copy', 'data-copy': text, 'aria-label': `Copy ${what}` }, 'Copy');
 }
 
 export function command({ text, label, note }) {
-  return h('div', { class: 'command' },
+  return h('div.command',
     label && h('p', h('strong', label), note && ` ${note}`),
     h('div.line', h('code', { tabindex: '0' }, text), copyButton(text, `the command ${label ? `to ${label.toLowerCase()}` : ''}`.trim())));
 }
@@ -109,8 +108,8 @@ function field(query, [name, label, options]) {
 export function filter(path, query, fields, rare = [], fixed = {}) {
   const draw = (list) => h('div.fields', list.map((one) => field(query, one)));
   const used = (list) => list.some(([name]) => query.get(name));
-  return h('form', {
-    class: 'filter', 'aria-label': 'Filter',
+  return h('form.filter', {
+    'aria-label': 'Filter',
     submit: (event) => {
       event.preventDefault();
       const values = [...new FormData(event.target)].map(([name, value]) => [name, value.trim()]);

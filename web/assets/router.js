@@ -29,6 +29,7 @@ class Place {
 function show(moved) {
   const url = new URL(location.href);
   leave?.abort();
+  clearTimeout(saving);
   const [path, module] = screens.find(([pattern]) => pattern.test(url.pathname));
   const place = new Place(url, path.exec(url.pathname)[1], history.state?.y ?? 0);
   leave = place.left;
@@ -44,7 +45,7 @@ function show(moved) {
   for (const link of document.querySelectorAll('#nav a')) {
     if (link.getAttribute('href') === `/${url.pathname.split('/')[1]}`) {
       link.setAttribute('aria-current', 'page');
-      link.parentElement.scrollLeft = link.offsetLeft - 60;
+      link.parentElement.scrollLeft = link.offsetLeft + link.offsetWidth / 2 - link.parentElement.clientWidth / 2;
     } else link.removeAttribute('aria-current');
   }
   current.start();

@@ -42,8 +42,8 @@ function drawClock() {
 }
 
 function drawPause() {
-  byId('live').classList.toggle('paused', live.paused);
-  setText(byId('live-word'), live.paused ? 'Paused' : 'Live');
+  byId('live').className = live.paused ? 'paused' : live.failure ? 'away' : '';
+  setText(byId('live-word'), live.paused ? 'Paused' : live.failure ? 'Away' : 'Live');
 }
 
 function drawTitle(level) {

@@ -4,6 +4,8 @@ import { h } from './dom.js';
 import { dated, duration, timeOfDay } from './format.js';
 import { serverNow } from './time.js';
 
+const length = (ms) => (ms < 1000 ? `${ms} ms` : duration(ms / 1000));
+
 function parse(text) {
   const at = Date.parse(text ?? '');
   return Number.isFinite(at) ? at : null;
@@ -72,17 +74,17 @@ export function timeline(data) {
   const lines = steps.map((step, i) => {
     const wait = i ? step.place - steps[i - 1].place : 0;
     // CSSOM instead of a style attribute: the latter is forbidden here.
-    const bar = h('span', { class: 'wait-bar', 'aria-hidden': 'true' });
+    const bar = h('span.wait-bar', { 'aria-hidden': 'true' });
     bar.style.width = `${Math.max(wait > 0 ? 2 : 0, (wait / longest) * 100)}%`;
     return h('li', { class: `${step.mark}${step.expected ? ' expected' : ''}` },
-      i > 0 && h('div.wait', h('span.wait-text', wait > 0 ? duration(wait / 1000) : 'at once'), h('span.wait-track', bar)),
-      h('div', { class: 'step' },
-        h('span', { class: 'at', title: `${dated(new Date(step.at))} here, ${new Date(step.at).toISOString()}` }, timeOfDay(new Date(step.at), true)),
+      i > 0 && h('div.wait', h('span.wait-text', wait > 0 ? length(wait) : 'at once'), h('span.wait-track', bar)),
+      h('div.step',
+        h('span.at', { title: `${dated(new Date(step.at))} here, ${new Date(step.at).toISOString()}` }, timeOfDay(new Date(step.at), true)),
         h('span.lane.verbatim', step.lane),
         h('span', step.text, step.expected && h('span.quiet', ' (expected)'),
-          step.skew > 0 && h('span.skew', ` clock skew: by its own clock ${duration(step.skew / 1000)} before ${step.cause.text} (${step.cause.lane})`))));
+          step.skew > 0 && h('span.skew', ` clock skew: by its own clock ${length(step.skew)} before ${step.cause.text} (${step.cause.lane})`))));
   });
   const end = steps.filter((step) => !step.expected).at(-1);
-  return [h('ol.timeline', lines), h('p', { class: 'quiet' },
-    end && end !== steps[0] && `${duration((end.place - steps[0].place) / 1000)} so far. `, 'Relays note what is published a few times a second; a consumer can be quicker.')];
+  return [h('ol.timeline', lines), h('p.quiet',
+    end && end !== steps[0] && `${length(end.place - steps[0].place)} so far. `, 'Relays note what is published a few times a second; a consumer can be quicker.')];
 }
