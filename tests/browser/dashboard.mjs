@@ -141,7 +141,7 @@ async function lists(browser, demo) {
   await check('an empty log shows the statement that makes an event', async () => {
     await page.route('**/api/v1/messages', (route) => route.fulfill({ json: { apiVersion: 'sealane/v1', messages: [] } }));
     await visit(page, `${demo.url}/messages`);
-    expect((await page.locator('.empty code').innerText()).startsWith("select sealane.emit(topic => 'orders'"), 'the statement');
+    expect((await page.locator('.empty code').innerText()).startsWith('insert into sealane_emit (topic, key, type, payload)'), 'the statement for SQLite');
     await page.unroute('**/api/v1/messages');
   });
   await check('an answer that comes after its screen was left changes nothing', async () => {

@@ -54,8 +54,8 @@ const left = 52;
 const right = 8;
 const tall = 108;
 const panels = [
-  { top: 8, names: ['appended_per_second', 'published_per_second'], first: 1, format: rate },
-  { top: 150, names: ['pending'], first: 3, format: count, area: true },
+  { top: 8, names: ['appended_per_second', 'published_per_second'], first: 1 },
+  { top: 150, names: ['pending'], first: 3, area: true },
 ];
 const bottom = panels[1].top + tall;
 const height = bottom + 22;
@@ -118,7 +118,7 @@ export class Chart {
 
   panel(panel, width, ticks) {
     const { points, x } = this;
-    const { top, names, first, format, area } = panel;
+    const { top, names, first, area } = panel;
     const floor = top + tall;
     const high = roundUp(Math.max(1, highest(points, names)));
     const y = (v) => floor - (v / high) * tall;
@@ -128,7 +128,7 @@ export class Chart {
       svg('path', { class: 'grid', d: ticks.map((t) => `M${x(t)} ${top}v${tall}`).join('') }),
       [0, high / 2, high].map((v) => [
         svg('path', { class: v ? 'grid' : 'axis', d: `M${left} ${y(v)}H${width - right}` }),
-        svg('text', { x: left - 8, y: y(v) + 4, 'text-anchor': 'end' }, Number.isInteger(v) && format(v)),
+        svg('text', { x: left - 8, y: y(v) + 4, 'text-anchor': 'end' }, Number.isInteger(v) && count(v)),
       ]),
       names.map((name, i) => {
         const list = runs(points, name, this.interval);

@@ -11,7 +11,9 @@ const time = '15m, or 2026-11-17 16:50';
 const common = [['status', 'State', ['PENDING', 'PUBLISHING', 'PUBLISHED', 'FAILED', 'DEAD', 'DISCARDED']], ['topic', 'Topic'], ['key', 'Key'], ['type', 'Type']];
 const rare = [['tenant', 'Tenant'], ['route', 'Route'], ['aggregate_type', 'Aggregate type'], ['aggregate_id', 'Aggregate id'],
   ['correlation_id', 'Correlation id'], ['since', 'Since', time], ['until', 'Until', time], rowsField];
-const example = `select sealane.emit(topic => 'orders', key => 'o-1', type => 'OrderPlaced', payload => '{"total":4200}')`;
+const example = () => (live.overview?.store.startsWith('sqlite:')
+  ? `insert into sealane_emit (topic, key, type, payload) values ('orders', 'o-1', 'OrderPlaced', '{"total":4200}')`
+  : `select sealane.emit(topic => 'orders', key => 'o-1', type => 'OrderPlaced', payload => '{"total":4200}')`);
 
 const seconds = { s: 1, m: 60, h: 3600, d: 86400 };
 
@@ -52,7 +54,7 @@ function nothing(filtered, older) {
     return empty(h('p', 'No event matches. Every field is compared exactly, with all that is in the log.'), h('p', h('a', { href: '/messages' }, 'Show all events')));
   }
   return empty(h('p', 'The log is empty. This makes a first event, in the transaction it is run in:'),
-    h('div.line', h('code', { tabindex: '0' }, example), copyButton(example, 'the statement')));
+    h('div.line', h('code', { tabindex: '0' }, example()), copyButton(example(), 'the statement')));
 }
 
 export function open(place) {
