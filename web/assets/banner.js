@@ -1,6 +1,6 @@
 // The banner that says that what is shown is old, and why. What is shown stays.
 import { byId, h, setText } from './dom.js';
-import { duration, timeOfDay } from './format.js';
+import { relative, timeOfDay } from './format.js';
 import { live, look } from './live.js';
 import { serverNow } from './time.js';
 
@@ -15,7 +15,7 @@ export function age() {
 
 function bannerText() {
   const seconds = age();
-  const shown = Number.isFinite(seconds) ? `What is shown is from ${timeOfDay(new Date(live.overview.as_of))}, ${duration(Math.floor(seconds))} ago.` : 'Nothing has been seen yet.';
+  const shown = Number.isFinite(seconds) ? `What is shown is from ${timeOfDay(new Date(live.overview.as_of))}, ${relative(new Date(live.overview.as_of), serverNow())}.` : 'Nothing has been seen yet.';
   if (live.failure) {
     return [live.failure.reached ? `The dashboard server failed: ${live.failure.message}` : 'The dashboard server cannot be reached.', shown, live.failure.hint];
   }
