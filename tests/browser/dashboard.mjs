@@ -21,8 +21,17 @@ const visit = async (page, address) => {
 const ids = (page) => page.locator('main tbody a[href^="/messages/"]').evaluateAll((links) => links.map((link) => link.title));
 const title = (page) => page.locator('h1').innerText();
 
+const waiting = async (demo) => (await demo.json('messages', 'list', '--status', 'PENDING', '--route', 'again', '--limit', '500')).messages;
+
 async function prepare(demo) {
+  // The relay hears of a pause a moment later: it has when an event stays behind on this route that the other has shipped.
   await demo.run('route', 'pause', 'again', '--reason', 'a test');
+  await eventually('the route stands still', async () => {
+    const id = (await demo.run('emit', '--topic', 'notes', '--key', 'n-probe', '--type', 'Noted', '--payload', '{}')).trim().split('\n')[0];
+    await eventually('the other route ships', async () => (await demo.json('messages', 'list', '--status', 'PUBLISHED', '--route', 'main', '--key', 'n-probe')).messages.some((one) => one.id === id));
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    return (await waiting(demo)).some((one) => one.id === id);
+  }, 60);
   const lines = Array.from({ length: 120 }, (_, i) => JSON.stringify({ topic: 'notes', key: `n-${i}`, type: 'Noted', payload: { i } }));
   const file = path.join(demo.home, 'notes.jsonl');
   await writeFile(file, `${lines.join('\n')}\n`);
@@ -57,14 +66,14 @@ async function looks(browser, demo, { poison, task }) {
 
 async function figures(browser, demo) {
   const page = await browser.open(demo.url);
+  const pending = (await waiting(demo)).length;
   await check('the overview shows what the commands count', async () => {
-    const pending = (await demo.json('messages', 'list', '--status', 'PENDING', '--route', 'again', '--limit', '500')).messages.length;
-    same(pending, 121, 'events that wait for the paused route');
+    expect(pending > 120, `${pending} events wait for the paused route`);
     const { consumers } = await demo.json('inbox', 'status');
     await visit(page, demo.url);
     await eventually('pending is shown', async () => number(await card(page, 'Pending')) === pending);
     const routes = await rows(page, 'Routes');
-    same(routes.map(({ Route, Pending }) => [Route.replace(/\s+/g, ' '), Pending]).sort(), [['again ‖ paused', '121'], ['main', '0']], 'routes');
+    same(routes.map(({ Route, Pending }) => [Route.replace(/\s+/g, ' '), Pending]).sort(), [['again ‖ paused', String(pending)], ['main', '0']], 'routes');
     same((await rows(page, 'Consumers')).map(({ Consumer, Done, Parked, Dead }) => [Consumer, number(Done), number(Parked), number(Dead)]),
       consumers.map((one) => [one.consumer, one.receipts.PROCESSED, one.parked, one.dead]), 'consumers');
     expect((await page.locator('#health').innerText()).length > 10, 'there is a sentence about health');
@@ -73,8 +82,8 @@ async function figures(browser, demo) {
   });
   await check('the overview follows, and leads to what it counts', async () => {
     await demo.run('emit', '--topic', 'notes', '--key', 'n-live', '--type', 'Noted', '--payload', '{}');
-    await eventually('one more is pending', async () => number(await card(page, 'Pending')) === 122);
-    await page.getByRole('link', { name: '122', exact: true }).click();
+    await eventually('one more is pending', async () => number(await card(page, 'Pending')) === pending + 1);
+    await page.getByRole('link', { name: String(pending + 1), exact: true }).click();
     await ready(page);
     same(await page.evaluate(() => location.pathname + location.search), '/messages?status=PENDING&route=again', 'address');
     same((await ids(page)).length, 50, 'rows');
