@@ -40,7 +40,7 @@ export class Browser {
   // Serious and critical findings of axe on what the page shows now.
   async findings(page) {
     await page.evaluate(this.axe);
-    const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+    const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'], selectors: false }));
     return violations.filter(({ impact }) => impact === 'serious' || impact === 'critical').map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(' | ')}`);
   }
 

@@ -3,7 +3,7 @@
 let passed = 0;
 let failed = 0;
 
-export async function check(name, work, seconds = 30) {
+export async function check(name, work, seconds = 60) {
   let timer;
   try {
     await Promise.race([work(), new Promise((_, reject) => {

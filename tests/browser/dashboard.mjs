@@ -43,7 +43,7 @@ async function prepare(demo) {
 }
 
 async function looks(browser, demo, { poison, task }) {
-  const screens = { overview: '/', messages: '/messages', filtered: '/messages?topic=notes&since=1h', message: `/messages/${poison}`, aside: '/aside', consumers: '/consumers', tasks: '/tasks', task: `/tasks/${task}`, audit: '/audit' };
+  const screens = { overview: '/', messages: '/messages', filtered: '/messages?key=o-poison&since=1h', message: `/messages/${poison}`, aside: '/aside', consumers: '/consumers', tasks: '/tasks', task: `/tasks/${task}`, audit: '/audit' };
   for (const [width, height] of [[1280, 800], [360, 740]]) {
     for (const scheme of ['light', 'dark']) {
       const page = await browser.open(demo.url, { width, height, scheme });
@@ -345,6 +345,33 @@ async function decide(browser, demo, poison) {
   await page.context().close();
 }
 
+async function unseen(browser, demo) {
+  const page = await browser.open(demo.url);
+  await check('a store that was never seen, and desks that this user may not look at, are told apart from empty ones', async () => {
+    const problem = { code: 'rights_missing', message: 'permission denied for table inbox', hint: 'grant select' };
+    let change = ({ apiVersion, now, version, store, command_flags }) => ({ apiVersion, now, version, store, command_flags, health: { level: 'unknown', sentence: 'Nobody knows.' }, problem, history: { interval_seconds: 2, points: [] } });
+    await page.route('**/api/v1/overview', async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: change(await response.json()) });
+    });
+    await page.goto(demo.url);
+    await page.getByText('The store has not been seen yet.').waitFor();
+    await page.getByText('Nothing has been seen yet.').waitFor();
+    await page.goto(`${demo.url}/consumers`);
+    await page.getByText('Nobody knows.', { exact: true }).waitFor();
+    same(await page.getByText('No consumer keeps an inbox').count(), 0, 'claims about consumers');
+    change = ({ consumers, tasks, ...rest }) => ({ ...rest, consumers_problem: problem });
+    await page.locator('main').getByText(problem.message).waitFor();
+    await page.goto(demo.url);
+    await page.locator('main').getByText(problem.message).waitFor();
+    await page.unroute('**/api/v1/overview');
+    await page.route('**/api/v1/aside?*', (route) => route.fulfill({ json: { apiVersion: 'sealane/v1', relay: [], relay_more: false, consumers_problem: problem, tasks: [], tasks_more: false } }));
+    await visit(page, `${demo.url}/aside`);
+    expect((await page.locator('main').innerText()).includes(problem.message), 'the desk that may not be looked at');
+  });
+  await page.context().close();
+}
+
 async function trouble(browser, demo) {
   const page = await browser.open(demo.url, { expected: /^console: Failed to load resource/ });
   await check('a store that cannot be seen is said to be so, and what was seen stays', async () => {
@@ -382,7 +409,7 @@ async function trouble(browser, demo) {
     await page.getByRole('link', { name: 'Messages' }).click();
     await page.getByText('This could not be read.').waitFor();
     expect(before.length > 0, 'there were messages');
-  }, 60);
+  });
   await page.context().close();
 }
 
@@ -406,6 +433,7 @@ try {
   await keyboard(browser, demo);
   await looks(browser, demo, things);
   await decide(browser, demo, things.poison);
+  await unseen(browser, demo);
   await trouble(browser, demo);
   await check('no page had an error, broke its policy or asked anybody else', async () => same(browser.troubles, [], 'troubles'));
 } catch (error) {

@@ -60,6 +60,7 @@ export function open(place) {
   const title = h('h2', 'Newest receipts');
   const list = h('section', { hidden: true }, h('div.head', title, pane.tools), pane.root);
   const look = (overview) => {
+    if (!overview.as_of) return;
     if (overview.consumers_problem) {
       morph(summary, h('div', refused(overview.consumers_problem)));
       return;
