@@ -383,6 +383,10 @@ async function trouble(browser, demo) {
     });
     const banner = page.locator('#banner');
     await banner.getByText('the store does not answer').waitFor();
+    for (const level of ['good', 'notice', 'wrong', 'unknown']) {
+      await page.evaluate((name) => (document.getElementById('health').className = `health ${name}`), level);
+      same(await browser.findings(page), [], `findings of axe in what is old and ${level}`);
+    }
     expect(/4\d s ago/.test(await banner.innerText()), `how old it is: ${await banner.innerText()}`);
     expect((await rows(page, 'Routes')).length === 2, 'the routes stay');
     await page.unroute('**/api/v1/overview');
