@@ -427,6 +427,11 @@ const cleanUp = async () => {
   await demo?.remove();
 };
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => cleanUp().finally(() => process.exit(1)));
+// For example of an answer that was to be changed on its way and never came.
+process.once('uncaughtException', (error) => {
+  console.error(error);
+  cleanUp().finally(() => process.exit(1));
+});
 try {
   demo = await Demo.start(sealane);
   browser = await Browser.start(program, modules);
