@@ -227,6 +227,17 @@ TEST_F(DashboardOverview, RatesAreOverTheLastSeconds) {
   EXPECT_EQ(document["routes"][0]["published_per_second"], 0.0);
 }
 
+TEST_F(DashboardOverview, TheHistoryHasTheSlowestRoutesLatency) {
+  Sighting seen = SeenAt(100s, 10, {Pending(0)});
+  overview_.Note(seen);
+  seen.latencies = {{"again", {.median = 1ms, .p99 = 7ms, .events = 3}},
+                    {"main", {.median = 2ms, .p99 = 5ms, .events = 3}}};
+  overview_.Note(seen);
+  const json points = Look()["history"]["points"];
+  EXPECT_FALSE(points[0].contains("p99_ms"));
+  EXPECT_EQ(points[1]["p99_ms"], 7.0);
+}
+
 TEST_F(DashboardOverview, ACountThatIsNotExactGivesNoRate) {
   RouteSummary vague = Pending(20'000);
   vague.pending_exact = false;

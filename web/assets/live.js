@@ -5,7 +5,6 @@ import { setServerTime } from './time.js';
 
 const interval = 2000;
 const longestPause = 30000;
-const latencyPoints = 900;
 
 export const live = {
   overview: null, // the last answer
@@ -13,7 +12,6 @@ export const live = {
   receivedAt: 0, // by this machine's clock
   nextTryAt: 0,
   paused: false,
-  latency: [], // p99 since the page was opened; the server keeps no history of it
 };
 
 const listeners = new Set();
@@ -36,12 +34,6 @@ export function worst(routes, value) {
 
 export const p99 = (route) => route.latency_ms?.p99;
 
-function keepLatency({ as_of: at, routes }) {
-  if (!at || live.latency.at(-1)?.at === at) return;
-  live.latency.push({ at, p99: worst(routes, p99)?.latency_ms.p99 });
-  if (live.latency.length > latencyPoints) live.latency.shift();
-}
-
 export async function look() {
   if (asking) return;
   asking = true;
@@ -55,7 +47,6 @@ export async function look() {
     live.receivedAt = Date.now();
     failures = 0;
     setServerTime(overview.now);
-    keepLatency(overview);
   } catch (failure) {
     live.failure = failure;
     failures += 1;

@@ -29,7 +29,7 @@ function cards(overview) {
     card('Appended and published', [rate(overview.appended_per_second), h('span.unit', '/s in '), known.length ? rate(sum(known, (route) => route.published_per_second)) : dash, h('span.unit', '/s out')],
       `events per second${several}`, sparkline(points, ['appended_per_second', 'published_per_second'], interval)),
     card('Commit to publish', slow ? [h('span.unit', 'p50 '), milliseconds(slow.latency_ms.p50), h('span.unit', ' p99 '), milliseconds(slow.latency_ms.p99)] : dash,
-      slow ? `newest ${plural(slow.latency_ms.events, 'event')}, route ${slow.route}; p99 drawn` : 'nothing was published yet', sparkline(timed(live.latency), ['p99'], interval)));
+      slow ? `newest ${plural(slow.latency_ms.events, 'event')}, route ${slow.route}; p99 drawn` : 'nothing was published yet', sparkline(points, ['p99_ms'], interval)));
 }
 
 function asideSummary(overview) {

@@ -7,19 +7,10 @@
 #include <fmt/format.h>
 
 #include "commands/operator_options.hpp"
+#include "tenant_view.hpp"
 
 namespace sealane::cli {
 namespace {
-
-std::string RuleJson(const std::string& route, const TenantRule& rule) {
-  return JsonDocument()
-      .Text("route", route)
-      .Text("tenant", rule.tenant)
-      .Truth("paused", rule.paused)
-      .Integer("rate_max", rule.rate_max)
-      .Integer("weight", rule.weight)
-      .Finish();
-}
 
 class TenantsListCommand final : public Command {
  public:
@@ -48,7 +39,7 @@ class TenantsListCommand final : public Command {
       return ExitCode::kDone;
     }
     std::vector<std::string> items;
-    for (const TenantRule& rule : rules) items.push_back(RuleJson(route, rule));
+    for (const TenantRule& rule : rules) items.push_back(TenantRuleJson(route, rule));
     if (context.format() == OutputFormat::kJsonl) {
       for (const std::string& item : items) context.out() << item << '\n';
       return ExitCode::kDone;
@@ -110,8 +101,9 @@ class TenantChangeCommand final : public Command {
           rule.rate_max == 0 ? "no limit" : fmt::format("at most {}/s", rule.rate_max), rule.weight);
       context.SuggestNext(fmt::format("sealane tenants list --route {}", route));
     } else {
-      context.out() << JsonDocument().Text("apiVersion", kApiVersion).Raw("tenant", RuleJson(route, rule)).Finish()
-                    << '\n';
+      context.out()
+          << JsonDocument().Text("apiVersion", kApiVersion).Raw("tenant", TenantRuleJson(route, rule)).Finish()
+          << '\n';
     }
     return ExitCode::kDone;
   }

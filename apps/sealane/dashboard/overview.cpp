@@ -6,6 +6,7 @@
 
 #include "inbox_view.hpp"
 #include "output.hpp"
+#include "tenant_view.hpp"
 
 namespace sealane::cli {
 namespace {
@@ -30,16 +31,6 @@ std::string RelayJson(const RelayMember& relay) {
       .Time("expires_at", relay.expires_at)
       .Integer("lanes", relay.lanes)
       .Truth("live", relay.live)
-      .Finish();
-}
-
-std::string TenantJson(const std::string& route, const TenantRule& rule) {
-  return JsonDocument()
-      .Text("route", route)
-      .Text("tenant", rule.tenant)
-      .Truth("paused", rule.paused)
-      .Integer("rate_max", rule.rate_max)
-      .Integer("weight", rule.weight)
       .Finish();
 }
 
@@ -107,6 +98,8 @@ void Overview::Note(Sighting seen) {
     point.aside += route.waiting + route.failed + route.dead;
   }
   if (all_known) point.published = published;
+  for (const auto& [route, latency] : seen.latencies)
+    point.p99 = std::max(point.p99.value_or(latency.p99), latency.p99);
   for (const InboxSummary& consumer : seen.consumers) point.aside += consumer.waiting.parked;
   points_.push_back(point);
   if (points_.size() > kPointsMax) points_.pop_front();
@@ -166,6 +159,7 @@ std::string Overview::HistoryJson() const {
     if (point.published) json.Raw("published_per_second", Decimal(*point.published));
     json.Integer("pending", point.pending);
     if (point.oldest) json.Raw("oldest_pending_seconds", Seconds(*point.oldest));
+    if (point.p99) json.Raw("p99_ms", Millis(*point.p99));
     points.push_back(json.Integer("aside", point.aside).Finish());
   }
   return JsonDocument().Integer("interval_seconds", interval_.count()).Raw("points", JsonArray(points)).Finish();
@@ -190,7 +184,7 @@ std::string Overview::Json(Timestamp now) const {
     std::vector<std::string> tenants;
     for (const RouteSummary& route : last_->routes.routes) {
       routes.push_back(RouteJson(route));
-      for (const TenantRule& rule : route.tenants) tenants.push_back(TenantJson(route.route, rule));
+      for (const TenantRule& rule : route.tenants) tenants.push_back(TenantRuleJson(route.route, rule));
     }
     std::vector<std::string> relays;
     for (const RelayMember& relay : last_->routes.relays) relays.push_back(RelayJson(relay));

@@ -50,6 +50,7 @@ class Overview {
     std::int64_t pending = 0;
     std::optional<std::chrono::microseconds> oldest = {};
     std::int64_t aside = 0;
+    std::optional<std::chrono::microseconds> p99 = {};  ///< of the slowest route
   };
   static Mark MarkOf(const Sighting& seen);
   static std::optional<double> AppendedBetween(const Mark& from, const Mark& to);
