@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "completion/shell_text.hpp"
 #include "interrupt.hpp"
 #include "store_factory.hpp"
 
@@ -101,9 +102,9 @@ void CommandContext::Warn(std::string_view message) {
 
 std::string CommandContext::Pasteable(std::string_view command) const {
   std::string line(command);
-  if (options_.store) line += " --store " + EscapeForTerminal(RedactUrl(*options_.store));
-  if (options_.schema) line += " --schema " + EscapeForTerminal(*options_.schema);
-  if (options_.config) line += " --config " + EscapeForTerminal(*options_.config);
+  if (options_.store) line += " --store " + PasteableWord(RedactUrl(*options_.store));
+  if (options_.schema) line += " --schema " + PasteableWord(*options_.schema);
+  if (options_.config) line += " --config " + PasteableWord(*options_.config);
   return line;
 }
 
@@ -122,6 +123,13 @@ void CommandContext::SuggestNext(std::string_view command) {
 void CommandContext::OnInterrupt(std::string_view state) const {
   const Error error(ErrorKind::kCancelled, "interrupted", fmt::format("interrupted; {}", state));
   SetInterruptLine(RenderError(error, format_, color_err_));
+}
+
+std::string PasteableWord(std::string_view text) {
+  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:@%+=,";
+  const std::string shown = EscapeForTerminal(text);
+  const bool plain = !shown.empty() && shown.find_first_not_of(kPlain) == std::string::npos;
+  return plain ? shown : ShellQuote(shown);
 }
 
 Error BadUsage(std::string message, std::string hint, std::string field) {

@@ -137,6 +137,9 @@ std::vector<std::unique_ptr<Command>> AllCommands();
 /// Puts log.level and log.format into force.
 void ApplyLogSettings(const Config& config);
 
+/// A name as it can be pasted into a shell, in quotation marks where it needs them.
+std::string PasteableWord(std::string_view text);
+
 /// The error for a wrong command line.
 Error BadUsage(std::string message, std::string hint = {}, std::string field = {});
 

@@ -74,6 +74,13 @@ TEST_F(CommandsTest, EmitPrintsTheIdAndTheNextStep) {
               HasSubstr("next: sealane messages get " + result.out.substr(0, 36) + " --store " + file_.path()));
 }
 
+TEST_F(CommandsTest, WhatIsSuggestedCanBePastedWhateverAFileIsCalled) {
+  const std::string path = file_.folder() + "/ann's shop.db";
+  const CommandResult migrated = runner_.Run({"migrate", "up", "--store", "sqlite:" + path});
+  ASSERT_EQ(migrated.code, 0) << migrated.err;
+  EXPECT_THAT(migrated.err, HasSubstr(" --store 'sqlite:" + file_.folder() + "/ann'\\''s shop.db'\n"));
+}
+
 TEST_F(CommandsTest, WhatIsSuggestedCanBePasted) {
   runner_.variables.clear();
   const std::string config = Write("shop.toml", "[store]\nurl = \"sqlite:" + file_.path() + "\"\n");

@@ -266,7 +266,7 @@ class DemoCommand final : public Command {
     return Dashboard::Start({.address = *address,
                              .facts = {.version = LibraryVersions().at("version"),
                                        .store = RedactUrl(place.store().Text(Key::kStoreUrl)),
-                                       .command_flags = "--config " + EscapeForTerminal(place.config_file())}},
+                                       .command_flags = "--config " + PasteableWord(place.config_file())}},
                             OpenersOf(place.store()), clock);
   }
 
@@ -317,8 +317,8 @@ class DemoCommand final : public Command {
       context.err() << "dashboard: " << dashboard_url_ << '\n';
     }
     if (keep_ || folder_) {
-      next(fmt::format("sealane messages list --limit 5 --config {}", EscapeForTerminal(config_file_)));
-      next(fmt::format("sealane inbox parked --config {}", EscapeForTerminal(config_file_)));
+      next("sealane messages list --limit 5 --config " + PasteableWord(config_file_));
+      next("sealane inbox parked --config " + PasteableWord(config_file_));
       if (!removal_.empty()) context.err() << "what the demo made on servers stays; when you have seen enough:\n";
       for (const std::string& command : removal_) next(command);
     } else {
