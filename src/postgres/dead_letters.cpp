@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "base/text.hpp"
 #include "ops/operator_action.hpp"
 #include "postgres/conditions.hpp"
 #include "postgres/connection.hpp"
@@ -296,13 +295,7 @@ Result<std::vector<AuditRecord>> PostgresDeadLetters::Audit(std::size_t limit) {
 Result<std::unique_ptr<DeadLetters>> OpenDeadLetters(const Options& options) {
   SEALANE_ASSIGN_OR_RETURN(std::string quoted_schema, QuoteSchema(options.schema));
   SEALANE_ASSIGN_OR_RETURN(Connection connection, Connection::Open(options));
-  SEALANE_ASSIGN_OR_RETURN(const SchemaState state,
-                           ReadSchemaState(connection.get(), quoted_schema, EmbeddedMigrations()));
-  if (state.installed == 0) {
-    return SchemaIsMissing(fmt::format("schema {} of {}", quoted_schema, RedactUrl(options.url)));
-  }
-  if (state.installed > state.known) return SchemaIsNewer(state.installed, state.known);
-  if (state.installed < state.known) return SchemaIsOlder(state.installed, state.known);
+  SEALANE_RETURN_IF_ERROR(RequireCurrentSchema(connection.get(), quoted_schema, options));
   return std::unique_ptr<DeadLetters>(
       std::make_unique<PostgresDeadLetters>(std::move(connection), std::move(quoted_schema)));
 }
