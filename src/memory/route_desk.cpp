@@ -21,6 +21,8 @@ RouteSummary Summarize(const LogState& state, const std::string& name, const Rou
     const DeliveryState where = StatusOf(message, name, route, now).state;
     if (where == DeliveryState::kPublished) continue;
     summary.pending += 1;
+    const auto rule = route.tenants.find(message.envelope.tenant);
+    if (rule != route.tenants.end() && (rule->second.paused || rule->second.rate_max > 0)) continue;
     const auto waited = std::max(now - message.appended_at, std::chrono::microseconds{0});
     summary.oldest_pending = std::max(summary.oldest_pending.value_or(waited), waited);
   }

@@ -35,7 +35,8 @@ struct RouteSummary {
   /// `pending_exact`.
   std::int64_t pending = 0;
   bool pending_exact = true;
-  /// How long the oldest of these has waited, by the store's clock; empty when there is none.
+  /// How long the oldest of these has waited, by the store's clock, those of tenants apart that are paused or
+  /// limited, which wait on purpose; empty when there is none.
   std::optional<std::chrono::microseconds> oldest_pending = {};
 
   std::int64_t waiting = 0;  ///< set aside behind another, or until its time comes

@@ -73,41 +73,55 @@ class PostgresRouteDesk final : public RouteDesk {
     return Ok();
   }
 
-  // Lanes that stand at the same position are one flow, and so are tenants apart that do. Each flow is looked at from
-  // its own position on, through the index on (xid, lane), and all of them share what may be read: so a lane that has
-  // been quiet for long, behind which lie many events of others, makes the count a lower bound and not a long query.
+  // Lanes that stand at the same position are one flow, and so are tenants apart that do. What a flow has not come to
+  // is what its snapshot does not show: transactions that were open then, and those that began later. In the middle
+  // of a long window it is what the window does not show, and of the window what has a higher number than was
+  // reached. Each of the three is found through an index and read up to a bound of its own, so that what was
+  // published meanwhile, however much that is, stands in front of nothing.
   Status CountPending(RouteReport& report) {
     SEALANE_ASSIGN_OR_RETURN(
         const PgResult result,
         Ask("with flow as ("
             "  select l.route, l.lane, l.cursor_snapshot::text as cursor, l.window_snapshot::text as until,"
-            "         l.window_seq as seq, null::text[] as tenants,"
+            "         l.window_seq as seq, l.window_high as high, null::text[] as tenants,"
             "         array(select t from jsonb_array_elements(l.apart) f,"
             "               jsonb_array_elements_text(f -> 'tenants') t order by 1) as others"
             "    from {s}.lane_state l"
             "  union all"
-            "  select l.route, l.lane, f ->> 'cursor', f ->> 'window', (f ->> 'seq')::int8,"
+            "  select l.route, l.lane, f ->> 'cursor', f ->> 'window', coalesce((f ->> 'seq')::int8, 0),"
+            "         coalesce((f ->> 'window_high')::int8, 0),"
             "         array(select jsonb_array_elements_text(f -> 'tenants') order by 1), '{{}}'"
             "    from {s}.lane_state l, jsonb_array_elements(l.apart) f),"
             " grouped as ("
-            "  select route, cursor, until, seq, tenants, others, array_agg(lane) as lanes,"
-            "         greatest($1::int8 / count(*) over (partition by route), 500) as most"
-            "    from flow group by 1, 2, 3, 4, 5, 6)"
-            " select g.route, sum(c.pending), bool_and(c.seen < g.most),"
+            "  select route, cursor::pg_snapshot as cursor, case when seq > 0 then until::pg_snapshot end as until, "
+            "seq,"
+            "         high, coalesce(case when seq > 0 then until end, cursor)::pg_snapshot as edge, tenants, others,"
+            "         array_agg(lane) as lanes, greatest($1::int8 / count(*) over (partition by route), 500) as most"
+            "    from flow group by route, flow.cursor, flow.until, seq, high, tenants, others)"
+            " select g.route, sum(c.pending), bool_and(c.opened < g.most and c.later < g.most"
+            "                                         and (g.until is null or g.seq + g.most >= g.high)),"
             "  (extract(epoch from clock_timestamp() - min(c.oldest)) * 1000000)::bigint"
             " from grouped g cross join lateral ("
-            "  select count(*) as seen, count(*) filter (where waits) as pending,"
-            "         min(appended_at) filter (where waits) as oldest"
-            "    from (select o.appended_at,"
-            "                 o.lane = any (g.lanes) and (g.tenants is null or o.tenant = any (g.tenants))"
-            "                 and o.tenant <> all (g.others)"
-            "                 and not (pg_visible_in_snapshot(o.xid, g.cursor::pg_snapshot)"
-            "                          or (o.seq <= g.seq and g.until is not null"
-            "                              and pg_visible_in_snapshot(o.xid, g.until::pg_snapshot)))"
-            "                 and not exists (select 1 from {s}.parked p where p.route = g.route and p.seq = o.seq)"
-            "                 as waits"
-            "            from {s}.outbox o where o.xid >= pg_snapshot_xmin(g.cursor::pg_snapshot)"
-            "           order by o.xid limit g.most) o) c"
+            "  select count(*) filter (where part = 1) as opened, count(*) filter (where part = 2) as later,"
+            "         count(*) filter (where waits) as pending,"
+            "         min(appended_at) filter (where waits and not exists (select 1 from {s}.tenant_rule t"
+            "           where t.route = g.route and t.tenant = p.tenant and (t.paused or t.rate_max > 0))) as oldest"
+            "    from (select part, appended_at, tenant,"
+            "                 lane = any (g.lanes) and (g.tenants is null or tenant = any (g.tenants))"
+            "                 and tenant <> all (g.others)"
+            "                 and not exists (select 1 from {s}.parked a where a.route = g.route and a.seq = r.seq) "
+            "as waits"
+            "            from ((select 1 as part, o.appended_at, o.lane, o.tenant, o.seq from {s}.outbox o"
+            "                    where o.xid = any (array(select pg_snapshot_xip(g.edge))) limit g.most)"
+            "                  union all"
+            "                  (select 2, o.appended_at, o.lane, o.tenant, o.seq from {s}.outbox o"
+            "                    where o.xid >= pg_snapshot_xmax(g.edge) order by o.xid limit g.most)"
+            "                  union all"
+            "                  (select 3, o.appended_at, o.lane, o.tenant, o.seq from {s}.outbox o"
+            "                    where g.until is not null and o.seq > g.seq and o.seq <= least(g.seq + g.most, "
+            "g.high)"
+            "                      and pg_visible_in_snapshot(o.xid, g.until)"
+            "                      and not pg_visible_in_snapshot(o.xid, g.cursor))) r) p) c"
             " group by g.route",
             kPendingMax));
     for (int row = 0; row < PQntuples(result.get()); ++row) {

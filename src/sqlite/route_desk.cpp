@@ -71,11 +71,13 @@ class SqliteRouteDesk final : public RouteDesk {
             "  json_each(c.apart) f, json_each(f.value, '$.tenants') t WHERE c.route = ?1),"
             " start AS (SELECT published_seq AS main, min(published_seq, coalesce((SELECT min(seq) FROM flow),"
             "  published_seq)) AS lowest FROM sealane_cursor WHERE route = ?1)"
-            " SELECT count(*), count(CASE WHEN waits THEN 1 END), min(CASE WHEN waits THEN appended_at END)"
+            " SELECT count(*), count(CASE WHEN waits THEN 1 END), min(CASE WHEN waits AND NOT held THEN appended_at "
+            "END)"
             " FROM (SELECT o.appended_at, o.seq > coalesce((SELECT f.seq FROM flow f WHERE f.tenant = o.tenant),"
             "   (SELECT main FROM start)) AND NOT EXISTS (SELECT 1 FROM sealane_parked p WHERE p.route = ?1"
-            "   AND p.seq = o.seq) AS waits FROM sealane_outbox o WHERE o.seq > (SELECT lowest FROM start)"
-            "   ORDER BY o.seq LIMIT ?2)"));
+            "   AND p.seq = o.seq) AS waits, EXISTS (SELECT 1 FROM sealane_tenant_rule t WHERE t.route = ?1"
+            "   AND t.tenant = o.tenant AND (t.paused OR t.rate_max > 0)) AS held"
+            "   FROM sealane_outbox o WHERE o.seq > (SELECT lowest FROM start) ORDER BY o.seq LIMIT ?2)"));
     select.Bind(route.route).Bind(kPendingMax);
     SEALANE_RETURN_IF_ERROR(select.Step());
     RowReader row(select);

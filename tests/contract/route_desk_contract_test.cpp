@@ -35,6 +35,15 @@ class RouteDeskContract : public ::testing::TestWithParam<std::string> {
     ADD_FAILURE() << "there is no route " << name;
     return {};
   }
+  static constexpr std::int64_t kMany = 25'000;  // more than a look counts
+  void AppendMany() {
+    std::vector<NewEntry> entries;
+    for (int i = 0; i < kMany / 5; ++i) entries.push_back(SampleEntry("k" + std::to_string(i)));
+    for (int i = 0; i < 5; ++i) {
+      for (NewEntry& entry : entries) entry.envelope.id = FreshId();
+      Append(entries);
+    }
+  }
   /// Reads everything from where the lanes stand, and settles all of it.
   void ShipEverything(const std::vector<LaneGrant>& grants) {
     const ReadOut out = ReadToEnd(log(), {.lanes = LanesOf(grants), .from = grants.front().positions.main});
@@ -98,17 +107,61 @@ TEST_P(RouteDeskContract, WhatIsNotCommittedIsNotPending) {
 }
 
 TEST_P(RouteDeskContract, ALongBacklogIsALowerBoundAndNotALongLook) {
-  std::vector<NewEntry> entries;
-  for (int i = 0; i < 5'000; ++i) entries.push_back(SampleEntry("k" + std::to_string(i)));
-  for (int i = 0; i < 5; ++i) {
-    for (NewEntry& entry : entries) entry.envelope.id = FreshId();
-    Append(entries);
-  }
+  AppendMany();
   const RouteSummary route = LookAt();
   EXPECT_GE(route.pending, RouteDesk::kPendingMax / 2);
-  EXPECT_LE(route.pending, 25'000);
-  EXPECT_EQ(route.pending_exact, route.pending == 25'000);
+  EXPECT_LE(route.pending, kMany);
+  EXPECT_EQ(route.pending_exact, route.pending == kMany);
   EXPECT_TRUE(route.oldest_pending.has_value());
+}
+
+TEST_P(RouteDeskContract, TheRestOfALongBacklogIsSeenWhileItIsShipped) {
+  AppendMany();
+  const auto grants = TakeAll(log());
+  const std::vector<Lane> lanes = LanesOf(grants);
+  const Horizon horizon = ValueOrThrow(log().Look());
+  Position at = grants.front().positions.main;
+  std::int64_t shipped = 0;
+  for (bool more = true; more && shipped < kMany - 2'000;) {
+    const Position from = at;
+    const Page page =
+        ValueOrThrow(log().Read({.lanes = lanes, .from = &from, .horizon = &horizon, .entries_max = 1'000}));
+    shipped += static_cast<std::int64_t>(page.entries.size());
+    at = page.next;
+    more = !page.caught_up;
+  }
+  SettleAt(log(), grants, at);
+  Append({SampleEntry("late")});
+  const RouteSummary route = LookAt();
+  EXPECT_EQ(route.pending, kMany + 1 - shipped) << "what is done stands in front of nothing";
+  EXPECT_TRUE(route.pending_exact);
+  EXPECT_EQ(route.oldest_pending.has_value(), route.pending > 0);
+}
+
+TEST_P(RouteDeskContract, AnOpenTransactionHidesNothing) {
+  if (fixture().has_one_writer()) return;  // then nobody else can append meanwhile
+  const auto store = fixture().OpenStore();
+  const auto open = ValueOrThrow(store->Begin());
+  const std::vector<NewEntry> early = {SampleEntry("early")};
+  ValueOrThrow(open->Append(early));
+  AppendMany();
+  ShipEverything(TakeAll(log()));
+  Append({SampleEntry("late")});
+  EXPECT_EQ(LookAt().pending, 1);
+  EXPECT_TRUE(LookAt().pending_exact);
+  ValueOrThrow(open->Commit());
+  EXPECT_EQ(LookAt().pending, 2) << "it was passed over, and not forgotten";
+}
+
+TEST_P(RouteDeskContract, WhoIsPausedOrLimitedIsPendingAndNotLate) {
+  Append({OfTenant(SampleEntry("a"), "paused"), OfTenant(SampleEntry("b"), "limited")});
+  const auto letters = fixture().OpenDeadLetters();
+  ValueOrThrow(letters->SetTenant("main", {.tenant = "paused", .paused = true}, {"ann", "because"}));
+  ValueOrThrow(letters->SetTenant("main", {.tenant = "limited", .rate_max = 1}, {"ann", "because"}));
+  EXPECT_EQ(LookAt().pending, 2);
+  EXPECT_EQ(LookAt().oldest_pending, std::nullopt) << "on purpose";
+  Append({OfTenant(SampleEntry("c"), "other")});
+  EXPECT_TRUE(LookAt().oldest_pending.has_value());
 }
 
 TEST_P(RouteDeskContract, EachRouteHasItsOwnPosition) {
