@@ -1,5 +1,8 @@
 // Protects the probes: what each says in which state, and that the server stays bounded whatever a client does.
 
+#include <mutex>
+#include <thread>
+
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -8,7 +11,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "serve/http_server.hpp"
 #include "serve/probe_server.hpp"
+#include "support/eventually.hpp"
+#include "support/http_client.hpp"
 
 namespace sealane {
 namespace {
@@ -254,6 +260,51 @@ TEST_F(ProbeServerTest, EndsWithConnectionsOpen) {
   client.Send("GET /livez HTTP/1.1\r\n");
   server_.reset();
   EXPECT_EQ(client.ReadAll(), "");
+}
+
+TEST(HttpServerTest, AReplyMayComeFromAnyThreadAndWhenNobodyWaitsAnyMore) {
+  std::mutex mutex;
+  std::vector<HttpServer::Reply> replies;
+  const auto kept = [&] {
+    const std::lock_guard lock(mutex);
+    return replies.size();
+  };
+  auto server = ValueOrThrow(HttpServer::Start({.address = {.host = "127.0.0.1", .port = 0}},
+                                               [&](const HttpRequest&, HttpServer::Reply reply) {
+                                                 const std::lock_guard lock(mutex);
+                                                 replies.push_back(std::move(reply));
+                                               }));
+  const int port = server->address().port;
+  testing::HttpConnection first(port);
+  first.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  ASSERT_TRUE(testing::Eventually([&] { return kept() == 1; }));
+  std::thread([&] { replies[0]({.body = "later"}); }).join();
+  EXPECT_EQ(first.Read().body, "later");
+  replies[0]({.body = "again"});  // the first counts
+  first.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  ASSERT_TRUE(testing::Eventually([&] { return kept() == 2; }));
+  {
+    testing::HttpConnection gone(port);
+    gone.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    ASSERT_TRUE(testing::Eventually([&] { return kept() == 3; }));
+  }
+  replies[2]({.body = "to nobody"});
+  replies[1]({.body = "second"});
+  EXPECT_EQ(first.Read().body, "second");
+  first.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  ASSERT_TRUE(testing::Eventually([&] { return kept() == 4; }));
+  server.reset();
+  replies[3]({.body = "too late"});
+  EXPECT_EQ(first.Read().status, 0);
+}
+
+TEST(HttpServerTest, WhatIsNeverRepliedToIsAnsweredByTheServer) {
+  auto server = ValueOrThrow(
+      HttpServer::Start({.address = {.host = "127.0.0.1", .port = 0}, .reply_max = std::chrono::milliseconds{50}},
+                        [](const HttpRequest&, const HttpServer::Reply&) {}));
+  testing::HttpConnection client(server->address().port);
+  client.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(client.Read().status, 503);
 }
 
 }  // namespace
