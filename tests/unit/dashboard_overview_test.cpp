@@ -150,6 +150,14 @@ TEST(DashboardHealth, TellsWhatAPersonWouldAsk) {
   health = judge(SeenAt(1s, 10, {paused, Pending(0)}));
   EXPECT_EQ(health.level, HealthLevel::kNotice) << "it is late on purpose";
   EXPECT_EQ(health.sentence, "Route again is paused. Delivering. 3 events are pending, the oldest for 5 min.");
+  EXPECT_THAT(judge(SeenAt(1s, 10, {paused, Pending(0)}), 0.0).sentence, HasSubstr("Idle. 3 events are pending"));
+
+  RouteSummary held = Pending(3);
+  held.oldest_pending.reset();
+  held.tenants = {{.tenant = "acme", .paused = true}, {.tenant = "noisy", .rate_max = 5}};
+  health = judge(SeenAt(1s, 10, {held}));
+  EXPECT_EQ(health.level, HealthLevel::kNotice) << "they wait on purpose";
+  EXPECT_EQ(health.sentence, "Tenant acme is paused on route main. Delivering. 3 events are pending.");
 
   RouteSummary orphaned = Pending(0);
   orphaned.leased = 60;
@@ -225,6 +233,17 @@ TEST_F(DashboardOverview, RatesAreOverTheLastSeconds) {
   document = Look();
   EXPECT_EQ(document["appended_per_second"], 0.0);
   EXPECT_EQ(document["routes"][0]["published_per_second"], 0.0);
+}
+
+TEST_F(DashboardOverview, WhatWasSetAsideWasNotPublished) {
+  overview_.Note(SeenAt(100s, 0, {Pending(0)}));
+  RouteSummary refused = Pending(0);
+  refused.failed = 60;
+  refused.waiting = 20;
+  refused.dead = 20;
+  overview_.Note(SeenAt(102s, 200, {refused}));
+  EXPECT_EQ(Look()["appended_per_second"], 100.0);
+  EXPECT_EQ(Look()["routes"][0]["published_per_second"], 50.0);
 }
 
 TEST_F(DashboardOverview, TheHistoryHasTheSlowestRoutesLatency) {

@@ -84,6 +84,9 @@ class DashboardServer : public ::testing::Test {
   }
   bool is_held() const { return waits_; }
 
+  std::atomic<bool> inbox_fails_ = false;
+  std::atomic<std::chrono::milliseconds> inbox_takes_{0ms};
+  std::atomic<int> inbox_looks_ = 0;
   std::shared_ptr<memory::Database> database_ = memory::MakeDatabase();
   std::unique_ptr<Dashboard> dashboard_;
 
@@ -124,7 +127,14 @@ class DashboardServer : public ::testing::Test {
               SEALANE_RETURN_IF_ERROR(Reach());
               return memory::OpenDeadLetters(database_);
             },
-            .inbox = [this] { return memory::OpenInboxDesk(database_); },
+            .inbox = [this]() -> Result<std::unique_ptr<InboxDesk>> {
+              if (inbox_fails_) return Error(ErrorKind::kCorrupt, "row_corrupt", "a receipt is damaged");
+              ++inbox_looks_;
+              if (inbox_takes_.load() == 0ms) return memory::OpenInboxDesk(database_);
+              // As a store with very many receipts: it takes its time, and is asked anew next time.
+              std::this_thread::sleep_for(inbox_takes_.load());
+              return Error(ErrorKind::kUnavailable, "statement_timeout", "it took too long");
+            },
             .tasks = [this] { return memory::OpenTaskDesk(database_); }};
   }
 
@@ -278,6 +288,27 @@ TEST_F(DashboardServer, AStoreOutOfReachIsSaidAndComesBack) {
   Ask("/api/v1/audit");
 }
 
+TEST_F(DashboardServer, WhatCannotBeSeenOfConsumersHidesNoRoute) {
+  inbox_fails_ = true;
+  Open({.look_every = 1s});
+  Append({SampleEntry("a")});
+  ASSERT_TRUE(Eventually([&] {
+    const json document = Ask("/api/v1/overview");
+    return document.contains("routes") && document["routes"][0]["pending"] == 1;
+  }));
+  EXPECT_FALSE(Ask("/api/v1/overview").contains("problem"));
+  EXPECT_EQ(Ask("/api/v1/overview")["consumers_problem"]["code"], "row_corrupt");
+}
+
+TEST_F(DashboardServer, WhatCostsMoreIsLookedAtLessOften) {
+  inbox_takes_ = 200ms;
+  inbox_looks_ = 0;
+  Open({.look_every = 1s});
+  const auto points = [&] { return Ask("/api/v1/overview")["history"]["points"].size(); };
+  ASSERT_TRUE(Eventually([&] { return points() >= 4; }));
+  EXPECT_LE(inbox_looks_, 1 + static_cast<int>(points()) / 4) << "of ten seconds one look of 0.2 s";
+}
+
 TEST_F(DashboardServer, WhatTakesLongHoldsUpNeitherThePageNorTheOverview) {
   Open({.look_every = 1s, .requests_max = 2});
   ASSERT_TRUE(Eventually([&] { return Ask("/api/v1/overview").contains("routes"); }));
@@ -305,8 +336,9 @@ TEST_F(DashboardServer, EndsWhileARequestWaits) {
   Hold();
   const auto connection = SendAudit();
   ASSERT_TRUE(Eventually([&] { return is_held(); }));
-  std::jthread release([&] { LetGo(); });
-  dashboard_.reset();
+  std::jthread end([&] { dashboard_->Stop(); });
+  EXPECT_EQ(connection->Read().status, 0) << "nobody answers any more";
+  LetGo();
 }
 
 }  // namespace

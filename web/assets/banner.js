@@ -4,8 +4,8 @@ import { relative, timeOfDay } from './format.js';
 import { live, look } from './live.js';
 import { serverNow } from './time.js';
 
-// The server looks every two seconds; after five of them something is the matter even if it says nothing.
-const oldAfter = 10;
+// The server looks every ten seconds at least; after three of them something is the matter even if it says nothing.
+const oldAfter = 30;
 
 // How old what is shown is, in seconds.
 export function age() {

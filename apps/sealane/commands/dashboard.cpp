@@ -35,8 +35,7 @@ class DashboardCommand final : public Command {
       return BadUsage(fmt::format("--listen: {}", address.error().message()), address.error().hint(), "--listen");
     }
     // What is wrong from the beginning is told here, and not on a page.
-    const auto desk = OpenRouteDesk(config->store());
-    if (!desk) return context.WithPasteableHint(desk.error());
+    if (const auto desk = OpenRouteDesk(config->store()); !desk) return context.WithPasteableHint(desk.error());
     SEALANE_ASSIGN_OR_RETURN(const SignalWaiter signals, SignalWaiter::Make());
     std::string flags = context.Pasteable("");
     if (!flags.empty()) flags.erase(0, 1);
@@ -56,11 +55,12 @@ class DashboardCommand final : public Command {
             {{"address", dashboard->url()}, {"of", RedactUrl(config->store().Text(Key::kStoreUrl))}});
     RunInForeground(context, signals,
                     {.run =
-                         [](const std::stop_token& stop) {
+                         [&](const std::stop_token& stop) {
                            std::mutex mutex;
                            std::condition_variable_any stopped;
                            std::unique_lock lock(mutex);
                            stopped.wait(lock, stop, [] { return false; });
+                           dashboard->Stop();  // here, where a second signal ends the wait for a store
                            return Ok();
                          },
                      .progress = [&] { return dashboard->Progress(); },

@@ -202,6 +202,10 @@ class DemoCommand final : public Command {
     }
     if (broker_away_) options.outage = demo::OutageCommands{*broker_away_, *broker_back_};
     if (dashboard_ && !keep_) return BadUsage("--dashboard goes with --keep", "add --keep", "--dashboard");
+    if (dashboard_) {
+      SEALANE_ASSIGN_OR_RETURN(const ListenAddress address, DashboardAddress());
+      SEALANE_RETURN_IF_ERROR(CheckDashboardAddress(address));
+    }
     if (context.options().config || context.options().schema) {
       return BadUsage("the demo reads no configuration and makes a schema of its own",
                       "leave --config and --schema out");
@@ -257,13 +261,15 @@ class DemoCommand final : public Command {
     while (stay && clock.SleepFor(std::chrono::hours{1}, stop)) continue;
   }
 
-  Result<std::unique_ptr<Dashboard>> StartDashboard(const demo::Place& place, Clock& clock) const {
+  Result<ListenAddress> DashboardAddress() const {
     const auto address = ParseListenAddress(dashboard_.value_or("127.0.0.1:0"));
-    if (!address) {
-      return BadUsage(fmt::format("--dashboard: {}", address.error().message()), address.error().hint(),
-                      "--dashboard");
-    }
-    return Dashboard::Start({.address = *address,
+    if (address) return *address;
+    return BadUsage(fmt::format("--dashboard: {}", address.error().message()), address.error().hint(), "--dashboard");
+  }
+
+  Result<std::unique_ptr<Dashboard>> StartDashboard(const demo::Place& place, Clock& clock) const {
+    SEALANE_ASSIGN_OR_RETURN(const ListenAddress address, DashboardAddress());
+    return Dashboard::Start({.address = address,
                              .facts = {.version = LibraryVersions().at("version"),
                                        .store = RedactUrl(place.store().Text(Key::kStoreUrl)),
                                        .command_flags = "--config " + PasteableWord(place.config_file())}},

@@ -19,10 +19,13 @@
 namespace sealane::cli {
 namespace {
 
-// Of the time at most one part in so many is spent looking: a store that is slow, or has much to count, is left alone
-// for longer.
+// Of the time about one part in so many is spent looking: a store that is slow, or has much to count, is left alone
+// for longer, but not so long that nobody would notice a change.
 constexpr int kRestPerLook = 50;
-constexpr std::chrono::seconds kRestMax{60};
+constexpr std::chrono::seconds kRestMax{10};
+constexpr std::chrono::seconds kLongRestMax{60};
+// Whoever asked has gone by then.
+constexpr std::chrono::seconds kPatience{25};
 
 constexpr std::string_view kPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
@@ -73,33 +76,29 @@ class ServedDashboard final : public Dashboard {
         desks_(std::move(open)),
         jobs_(options_.requests_max) {}
 
-  ~ServedDashboard() override {
+  ~ServedDashboard() override { Stop(); }
+
+  void Stop() override {
     server_.reset();
     store_thread_.request_stop();
     jobs_.Close();
+    if (store_thread_.joinable()) store_thread_.join();
   }
 
   Status Open() {
-    const std::string& host = options_.address.host;
-    if (host != "::1" && !host.starts_with("127.")) {
-      return Error(ErrorKind::kMisconfigured, "not_loopback",
-                   fmt::format("the dashboard knows no users yet, so it does not listen on {}, where others could "
-                               "reach it",
-                               options_.address.ToString()))
-          .WithHint("use an address like 127.0.0.1:8377, and reach it from elsewhere with ssh -L 8377:127.0.0.1:8377")
-          .WithField("--listen");
-    }
+    SEALANE_RETURN_IF_ERROR(CheckDashboardAddress(options_.address));
     SEALANE_ASSIGN_OR_RETURN(
         server_, HttpServer::Start({.address = options_.address, .hint = "choose another address with --listen"},
                                    [this](HttpRequest request, HttpServer::Reply reply) {
                                      Receive(std::move(request), std::move(reply));
                                    }));
+    url_ = "http://" + server_->address().ToString();
     store_thread_ = std::jthread([this](std::stop_token stop) { Run(std::move(stop)); });
     ::pthread_setname_np(store_thread_.native_handle(), "dashboard");
     return Ok();
   }
 
-  std::string url() const override { return "http://" + server_->address().ToString(); }
+  std::string url() const override { return url_; }
 
   std::string Progress() const override {
     return fmt::format("{} looks at the store, {} failed, {} requests", looks_.load(), failed_looks_.load(),
@@ -110,6 +109,7 @@ class ServedDashboard final : public Dashboard {
   struct Job {
     DashboardRequest request;
     HttpServer::Reply reply;
+    BootTime since{};
   };
 
   // ---- on the server's thread ----
@@ -139,7 +139,8 @@ class ServedDashboard final : public Dashboard {
     if (!IsDashboardApi(parsed->path)) {
       return protect(Failure(404, "not_found", "there is nothing here", "the page is at /"));
     }
-    if (jobs_.PushFor(Job{*parsed, protect}, std::chrono::nanoseconds{0}, {}) != PushOutcome::kPushed) {
+    if (jobs_.PushFor(Job{*parsed, protect, clock_.SinceBoot()}, std::chrono::nanoseconds{0}, {}) !=
+        PushOutcome::kPushed) {
       protect(Failure(503, "busy", "too many requests wait for the store", "try again in a moment"));
     }
   }
@@ -147,29 +148,31 @@ class ServedDashboard final : public Dashboard {
   // ---- on the store's thread ----
 
   void Run(std::stop_token stop) {
-    BootTime next{0};
     while (!stop.stop_requested()) {
-      const BootTime begin = clock_.SinceBoot();
-      if (begin >= next) {
-        LookOnce(begin >= next_costly_);
-        next = clock_.SinceBoot() + RestAfter(clock_.SinceBoot() - begin);
-      }
-      auto job = jobs_.PopFor(std::max(next - clock_.SinceBoot(), BootTime{0}), stop);
-      if (job) job->reply(AnswerDashboardApi(job->request, desks_));
+      if (clock_.SinceBoot() >= next_look_) LookOnce(stop);
+      auto job = jobs_.PopFor(std::max(next_look_ - clock_.SinceBoot(), BootTime{0}), stop);
+      if (job && clock_.SinceBoot() - job->since < kPatience) job->reply(AnswerDashboardApi(job->request, desks_));
     }
   }
 
-  BootTime RestAfter(BootTime took) const {
-    return std::clamp<BootTime>(kRestPerLook * took, options_.look_every, kRestMax);
+  BootTime RestAfter(BootTime begin, std::chrono::seconds longest) const {
+    const BootTime now = clock_.SinceBoot();
+    return now + std::clamp<BootTime>(kRestPerLook * (now - begin), options_.look_every, longest);
   }
 
   // What costs more than the positions of the routes has a rhythm of its own.
-  void LookOnce(bool costly) {
+  void LookOnce(const std::stop_token& stop) {
     const BootTime begin = clock_.SinceBoot();
     const std::optional<Sighting> before = overview_.last();
     ++looks_;
-    auto seen = LookAround(desks_, clock_, costly || !before ? nullptr : &*before);
-    if (costly) next_costly_ = clock_.SinceBoot() + RestAfter(clock_.SinceBoot() - begin);
+    auto seen = LookAtRoutes(desks_, clock_, before ? &*before : nullptr);
+    // One that failed has waited for somebody who does not answer, and is no burden to him.
+    next_look_ = seen ? RestAfter(begin, kRestMax) : clock_.SinceBoot() + options_.look_every;
+    const BootTime rest = clock_.SinceBoot();
+    if (seen && rest >= next_costly_ && !stop.stop_requested()) {
+      LookAtTheRest(desks_, *seen);
+      next_costly_ = RestAfter(rest, kLongRestMax);
+    }
     if (seen) {
       overview_.Note(*std::move(seen));
       if (std::exchange(failing_, false)) LogInfo("dashboard sees the store again");
@@ -184,6 +187,7 @@ class ServedDashboard final : public Dashboard {
   }
 
   const DashboardOptions options_;
+  std::string url_;
   Clock& clock_;
   Overview overview_;
   Desks desks_;
@@ -192,6 +196,7 @@ class ServedDashboard final : public Dashboard {
   std::atomic<int> failed_looks_ = 0;
   std::atomic<int> requests_ = 0;
   bool failing_ = false;  // this and the next: of the store's thread
+  BootTime next_look_{0};
   BootTime next_costly_{0};
   // Their threads use the others. The server goes first, then nobody has anything to ask any more.
   std::jthread store_thread_;
@@ -199,6 +204,16 @@ class ServedDashboard final : public Dashboard {
 };
 
 }  // namespace
+
+Status CheckDashboardAddress(const ListenAddress& address) {
+  if (address.host == "::1" || address.host.starts_with("127.")) return Ok();
+  return Error(
+             ErrorKind::kMisconfigured, "not_loopback",
+             fmt::format("the dashboard knows no users yet, so it does not listen on {}, where others could reach it",
+                         address.ToString()))
+      .WithHint("use an address like 127.0.0.1:8377, and reach it from elsewhere with ssh -L 8377:127.0.0.1:8377")
+      .WithField("--listen");
+}
 
 Result<std::unique_ptr<Dashboard>> Dashboard::Start(DashboardOptions options, DeskOpeners open, Clock& clock) {
   auto dashboard = std::make_unique<ServedDashboard>(std::move(options), std::move(open), clock);

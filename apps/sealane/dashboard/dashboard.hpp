@@ -32,10 +32,16 @@ class Dashboard {
   static Result<std::unique_ptr<Dashboard>> Start(DashboardOptions options, DeskOpeners open, Clock& clock);
   virtual ~Dashboard() = default;
 
+  /// Answers nobody any more, and waits for what is being asked of the store. Destroying it does the same.
+  virtual void Stop() = 0;
+
   /// `http://127.0.0.1:8377`.
   virtual std::string url() const = 0;
   /// One line for people: `12 looks, 40 requests`, and what is in the way.
   virtual std::string Progress() const = 0;
 };
+
+/// kMisconfigured (`not_loopback`): see Dashboard.
+Status CheckDashboardAddress(const ListenAddress& address);
 
 }  // namespace sealane::cli

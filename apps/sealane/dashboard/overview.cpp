@@ -60,7 +60,9 @@ std::string ErrorJson(const Error& error) {
 Overview::Mark Overview::MarkOf(const Sighting& seen) {
   Mark mark{.since = seen.since, .seq_high = seen.routes.seq_high};
   for (const RouteSummary& route : seen.routes.routes) {
-    if (route.pending_exact) mark.published[route.route] = mark.seq_high - route.pending;
+    // What was set aside has left the queue too, and has not arrived.
+    if (!route.pending_exact || !route.aside_exact) continue;
+    mark.published[route.route] = mark.seq_high - route.pending - route.waiting - route.failed - route.dead;
   }
   return mark;
 }

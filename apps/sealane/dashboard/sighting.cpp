@@ -26,10 +26,6 @@ Result<TaskTally> CountTasks(TaskDesk& desk) {
   return tally;
 }
 
-bool MayNotLook(const Error& error) {
-  return error.code() == "not_permitted";
-}
-
 std::string Counted(std::int64_t count, bool exact, std::string_view one, std::string_view many) {
   if (!exact) return fmt::format("{} {} or more", count, many);
   return fmt::format("{} {}", count, count == 1 ? one : many);
@@ -53,7 +49,9 @@ struct Totals {
   std::int64_t pending = 0;
   bool pending_exact = true;
   std::optional<microseconds> oldest = {};
-  microseconds lag{0};  ///< the same on routes that somebody works on: what is paused is late on purpose
+  // The same on routes that somebody works on: what is paused is late on purpose.
+  std::int64_t under_way = 0;
+  microseconds lag{0};
   std::int64_t dead = 0;
   std::int64_t failed = 0;
   bool aside_exact = true;
@@ -68,6 +66,7 @@ Totals Sum(const std::vector<RouteSummary>& routes) {
   for (const RouteSummary& route : routes) {
     totals.pending += route.pending;
     totals.pending_exact = totals.pending_exact && route.pending_exact;
+    if (IsWorkedOn(route)) totals.under_way += route.pending;
     if (route.oldest_pending) {
       totals.oldest = std::max(totals.oldest.value_or(microseconds{0}), *route.oldest_pending);
       if (IsWorkedOn(route)) totals.lag = std::max(totals.lag, *route.oldest_pending);
@@ -90,7 +89,22 @@ void JudgeRoutes(const std::vector<RouteSummary>& routes, Verdict& verdict) {
       verdict.Say(HealthLevel::kNotice, fmt::format("{} of {} lanes of route {} are nobody's.",
                                                     route.lanes - route.leased, route.lanes, route.route));
     }
+    for (const TenantRule& rule : route.tenants) {
+      if (!rule.paused) continue;
+      verdict.Say(HealthLevel::kNotice, fmt::format("Tenant {} is paused on route {}.", rule.tenant, route.route));
+    }
   }
+}
+
+void JudgePending(const Totals& totals, Verdict& verdict) {
+  if (totals.pending == 0) {
+    verdict.Say(totals.pending_exact ? HealthLevel::kGood : HealthLevel::kNotice,
+                totals.pending_exact ? "Nothing is pending." : "How much is pending is not known.");
+    return;
+  }
+  std::string text = Counted(totals.pending, totals.pending_exact, "event is pending", "events are pending");
+  if (totals.oldest) text += fmt::format(", the oldest for {}", ShortDuration(*totals.oldest));
+  verdict.Say(HealthLevel::kGood, text + ".");
 }
 
 void JudgeConsumers(const std::vector<InboxSummary>& consumers, Verdict& verdict) {
@@ -102,11 +116,13 @@ void JudgeConsumers(const std::vector<InboxSummary>& consumers, Verdict& verdict
   }
   if (dead > 0) {
     verdict.Say(HealthLevel::kNotice,
-                fmt::format("{} dead at a consumer.", Counted(dead, true, "event is", "events are")));
+                fmt::format("{} dead at a consumer.",
+                            Counted(dead, dead < InboxCounts::kCountMax, "event is", "events are")));
   }
   if (gaps > 0) {
     verdict.Say(HealthLevel::kNotice,
-                fmt::format("{} for an earlier version.", Counted(gaps, true, "event waits", "events wait")));
+                fmt::format("{} for an earlier version.",
+                            Counted(gaps, gaps < InboxCounts::kCountMax, "event waits", "events wait")));
   }
 }
 
@@ -128,38 +144,26 @@ std::map<std::string, RouteLatency> LatenciesOf(const std::vector<StoredMessage>
   return latencies;
 }
 
-Result<Sighting> LookAround(Desks& desks, Clock& clock, const Sighting* before) {
-  Sighting seen;
+Result<Sighting> LookAtRoutes(Desks& desks, Clock& clock, const Sighting* before) {
+  Sighting seen = before != nullptr ? *before : Sighting();
   SEALANE_ASSIGN_OR_RETURN(seen.routes, desks.Routes([](RouteDesk& desk) { return desk.Look(); }));
   seen.at = clock.Now();
   seen.since = clock.SinceBoot();
-  if (before != nullptr) {
-    seen.latencies = before->latencies;
-    seen.consumers = before->consumers;
-    seen.consumers_problem = before->consumers_problem;
-    seen.tasks = before->tasks;
-    return seen;
-  }
-  SEALANE_ASSIGN_OR_RETURN(const auto newest, desks.Messages([](OutboxStore& desk) {
-    return desk.ListMessages({.limit = kLatencyEvents});
-  }));
-  seen.latencies = LatenciesOf(newest);
-  // An operator of the outbox need not be one of inboxes and tasks.
+  return seen;
+}
+
+void LookAtTheRest(Desks& desks, Sighting& seen) {
+  const auto newest = desks.Messages([](OutboxStore& desk) { return desk.ListMessages({.limit = kLatencyEvents}); });
+  seen.latencies = newest ? LatenciesOf(*newest) : std::map<std::string, RouteLatency>();
   auto consumers = desks.Inbox([](InboxDesk& desk) { return desk.Summaries(); });
+  seen.consumers_problem.reset();
   if (consumers) {
     seen.consumers = *std::move(consumers);
-  } else if (MayNotLook(consumers.error())) {
-    seen.consumers_problem = consumers.error();
   } else {
-    return consumers.error();
+    seen.consumers_problem = consumers.error();
   }
   const auto tasks = desks.Tasks(CountTasks);
-  if (tasks) {
-    seen.tasks = *tasks;
-  } else if (!MayNotLook(tasks.error())) {
-    return tasks.error();
-  }
-  return seen;
+  seen.tasks = tasks ? std::optional(*tasks) : std::nullopt;
 }
 
 std::string_view ToString(HealthLevel level) {
@@ -182,7 +186,7 @@ Health JudgeHealth(const Sighting* last, const Error* problem, std::optional<dou
   if (last == nullptr) return {HealthLevel::kUnknown, "The store has not been looked at yet."};
   Verdict verdict;
   const Totals totals = Sum(last->routes.routes);
-  const bool idle = totals.pending == 0 && appended_per_second.value_or(0) == 0;
+  const bool idle = totals.under_way == 0 && appended_per_second.value_or(0) == 0;
   JudgeRoutes(last->routes.routes, verdict);
   const bool works = std::ranges::any_of(last->routes.routes, IsWorkedOn);
   if (works && totals.lag > kVeryLate) {
@@ -192,16 +196,7 @@ Health JudgeHealth(const Sighting* last, const Error* problem, std::optional<dou
   } else if (works) {
     verdict.Say(HealthLevel::kGood, idle ? "Idle." : "Delivering.");
   }
-  if (totals.oldest) {
-    verdict.Say(HealthLevel::kGood,
-                fmt::format("{}, the oldest for {}.",
-                            Counted(totals.pending, totals.pending_exact, "event is pending", "events are pending"),
-                            ShortDuration(*totals.oldest)));
-  } else if (totals.pending_exact) {
-    verdict.Say(HealthLevel::kGood, "Nothing is pending.");
-  } else {
-    verdict.Say(HealthLevel::kNotice, "How much is pending is not known.");
-  }
+  JudgePending(totals, verdict);
   if (totals.dead > 0) {
     verdict.Say(HealthLevel::kNotice,
                 fmt::format("{} dead and for a person to decide.",

@@ -41,12 +41,15 @@ struct Sighting {
   // What costs more is looked at less often.
   std::map<std::string, RouteLatency> latencies = {};
   std::vector<InboxSummary> consumers = {};
-  std::optional<Error> consumers_problem = {};
-  std::optional<TaskTally> tasks = {};  ///< empty: this user may not look
+  std::optional<Error> consumers_problem = {};  ///< why they could not be seen, or not any more
+  std::optional<TaskTally> tasks = {};          ///< empty: they could not be seen
 };
 
-/// Looks at everything. `before`, when given, is where the costly part is taken from instead.
-Result<Sighting> LookAround(Desks& desks, Clock& clock, const Sighting* before);
+/// Looks at the routes; the rest is as it was `before`, when that is given.
+Result<Sighting> LookAtRoutes(Desks& desks, Clock& clock, const Sighting* before);
+/// Looks at the rest. What cannot be seen of it, because this user may not or because it takes too long, leaves the
+/// routes as they are.
+void LookAtTheRest(Desks& desks, Sighting& seen);
 
 enum class HealthLevel : std::uint8_t {
   kGood,
