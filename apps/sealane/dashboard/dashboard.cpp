@@ -166,12 +166,14 @@ class ServedDashboard final : public Dashboard {
     const std::optional<Sighting> before = overview_.last();
     ++looks_;
     auto seen = LookAtRoutes(desks_, clock_, before ? &*before : nullptr);
-    // One that failed has waited for somebody who does not answer, and is no burden to him.
-    next_look_ = seen ? RestAfter(begin, kRestMax) : clock_.SinceBoot() + options_.look_every;
+    // The first opens connections, which later ones do not; and one that failed has waited for somebody who does not
+    // answer, and is no burden to him.
+    const bool tells = before && seen;
+    next_look_ = tells ? RestAfter(begin, kRestMax) : clock_.SinceBoot() + options_.look_every;
     const BootTime rest = clock_.SinceBoot();
     if (seen && rest >= next_costly_ && !stop.stop_requested()) {
       LookAtTheRest(desks_, *seen);
-      next_costly_ = RestAfter(rest, kLongRestMax);
+      next_costly_ = tells ? RestAfter(rest, kLongRestMax) : clock_.SinceBoot() + options_.look_every;
     }
     if (seen) {
       overview_.Note(*std::move(seen));
