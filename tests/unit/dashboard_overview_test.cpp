@@ -158,6 +158,8 @@ TEST(DashboardHealth, TellsWhatAPersonWouldAsk) {
   health = judge(SeenAt(1s, 10, {held}));
   EXPECT_EQ(health.level, HealthLevel::kNotice) << "they wait on purpose";
   EXPECT_EQ(health.sentence, "Tenant acme is paused on route main. Delivering. 3 events are pending.");
+  held.tenants.push_back({.tenant = "zeta", .paused = true});
+  EXPECT_THAT(judge(SeenAt(1s, 10, {held})).sentence, HasSubstr("2 tenants are paused on route main. Delivering."));
 
   RouteSummary orphaned = Pending(0);
   orphaned.leased = 60;

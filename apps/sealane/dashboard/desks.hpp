@@ -3,7 +3,6 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <optional>
 
 #include "sealane/result.hpp"
 
@@ -24,8 +23,8 @@ struct DeskOpeners {
   std::function<Result<std::unique_ptr<InboxDesk>>()> inbox;
   std::function<Result<std::unique_ptr<TaskDesk>>()> tasks;
 };
-/// Those of the store that a section names. Whoever watches must not be a burden: no statement takes longer than
-/// kLookMax, whatever the section allows.
+/// Those of the store that a section names. Whoever watches must not be a burden: no statement on PostgreSQL takes
+/// longer than kLookMax, whatever the section allows. SQLite knows no such limit.
 DeskOpeners OpenersOf(const Settings& store);
 inline constexpr std::chrono::milliseconds kLookMax{5'000};
 

@@ -89,10 +89,13 @@ void JudgeRoutes(const std::vector<RouteSummary>& routes, Verdict& verdict) {
       verdict.Say(HealthLevel::kNotice, fmt::format("{} of {} lanes of route {} are nobody's.",
                                                     route.lanes - route.leased, route.lanes, route.route));
     }
-    for (const TenantRule& rule : route.tenants) {
-      if (!rule.paused) continue;
-      verdict.Say(HealthLevel::kNotice, fmt::format("Tenant {} is paused on route {}.", rule.tenant, route.route));
-    }
+    const auto paused = std::ranges::count_if(route.tenants, &TenantRule::paused);
+    if (paused == 0) continue;
+    // One is named; more would make a list of what is to be a sentence.
+    const auto first = std::ranges::find_if(route.tenants, &TenantRule::paused);
+    verdict.Say(HealthLevel::kNotice,
+                paused == 1 ? fmt::format("Tenant {} is paused on route {}.", first->tenant, route.route)
+                            : fmt::format("{} tenants are paused on route {}.", paused, route.route));
   }
 }
 
