@@ -10,6 +10,17 @@ DestinationAddress DestinationOf(const Settings& broker) {
       .journal_partitions = static_cast<std::int32_t>(broker.Integer(Key::kBrokerJournalPartitions)),
       .http_ca_file = broker.Text(Key::kBrokerHttpCaFile),
       .http_timeout = broker.Duration(Key::kBrokerHttpTimeout)};
+  if (broker.Truth(Key::kBrokerTopicsCreate)) {
+    // 0 leaves the choice to the brokers.
+    const auto number = [&](Key key) {
+      const auto given = static_cast<std::int32_t>(broker.Integer(key));
+      return given == 0 ? -1 : given;
+    };
+    TopicCreation creation{.partitions = number(Key::kBrokerTopicsPartitions),
+                           .replication = number(Key::kBrokerTopicsReplication)};
+    for (const auto& [name, value] : broker.Table(kTopicConfigTable)) creation.config.emplace_back(name, value.value);
+    destination.kafka_create_topics = std::move(creation);
+  }
   for (const auto& [name, header] : broker.Table(kHttpHeaderTable)) {
     destination.http_headers.push_back({name, header.value});
   }

@@ -76,6 +76,11 @@ Result<std::unique_ptr<DeadLetters>> CommandContext::OpenStoreDeadLetters() {
   return OpenDeadLetters(settings->store());
 }
 
+Result<std::unique_ptr<RouteDesk>> CommandContext::OpenStoreRoutes() {
+  SEALANE_ASSIGN_OR_RETURN(const Config* settings, config());
+  return OpenRouteDesk(settings->store());
+}
+
 Result<std::unique_ptr<InboxDesk>> CommandContext::OpenStoreInboxDesk() {
   SEALANE_ASSIGN_OR_RETURN(const Config* settings, config());
   return OpenInboxDesk(settings->store());

@@ -14,6 +14,7 @@
 #include "exit_code.hpp"
 #include "ops/dead_letters.hpp"
 #include "ops/inbox_desk.hpp"
+#include "ops/route_desk.hpp"
 #include "ops/task_desk.hpp"
 #include "outbox/migration.hpp"
 #include "outbox/outbox_store.hpp"
@@ -88,6 +89,7 @@ class CommandContext {
   Result<std::unique_ptr<OutboxStore>> OpenStore();
   Result<std::unique_ptr<Migrator>> OpenStoreMigrator();
   Result<std::unique_ptr<DeadLetters>> OpenStoreDeadLetters();
+  Result<std::unique_ptr<RouteDesk>> OpenStoreRoutes();
   Result<std::unique_ptr<InboxDesk>> OpenStoreInboxDesk();
   Result<std::unique_ptr<TaskDesk>> OpenStoreTaskDesk();
 

@@ -19,8 +19,8 @@ constexpr std::array<ExitCodeText, 20> kTexts = {{
     {kSetChanged, "What was planned is not what is there now."},
     {kNotPermitted, "The database, or a rule, does not permit it."},
     {kTimedOut, "It took too long."},
-    {kStoreUnreachable, "The store cannot be reached."},
-    {kBrokerUnreachable, "The broker cannot be reached."},
+    {kStoreUnreachable, "The store cannot be reached, or its certificate is not trusted."},
+    {kBrokerUnreachable, "The broker cannot be reached, or its certificate is not trusted."},
     {kSchemaMismatch, "The store's schema is newer or older than this program."},
     {kLoginRefused, "Wrong user or password."},
     {kStoreReadOnly, "The store is read-only."},
@@ -38,16 +38,20 @@ struct CodeRow {
   ExitCode exit;
 };
 
-constexpr std::array<CodeRow, 35> kByCode = {{
+constexpr std::array<CodeRow, 50> kByCode = {{
     {"bad_usage", kUsage},
     {"not_found", kNotFound},
     {"unknown_consumer", kNotFound},
+    {"unknown_route", kNotFound},
+    {"route_exists", kNotPermitted},
+    {"route_busy", kNotPermitted},
     {"not_permitted", kNotPermitted},
     {"statement_timeout", kTimedOut},
     {"lock_timeout", kTimedOut},
     {"store_busy", kTimedOut},
     {"timed_out", kTimedOut},
     {"store_unreachable", kStoreUnreachable},
+    {"store_tls_failed", kStoreUnreachable},
     {"schema_newer", kSchemaMismatch},
     {"schema_older", kSchemaMismatch},
     {"schema_changed", kSchemaMismatch},
@@ -60,6 +64,17 @@ constexpr std::array<CodeRow, 35> kByCode = {{
     {"output_failed", kFailed},
     {"file_unreadable", kBadConfiguration},
     {"broker_unreachable", kBrokerUnreachable},
+    {"unknown_topic", kBrokerUnreachable},
+    {"tls_failed", kBrokerUnreachable},
+    {"broker_silent", kBrokerUnreachable},
+    {"broker_storage_error", kBrokerUnreachable},
+    {"not_enough_replicas", kBrokerUnreachable},
+    {"throttled", kBrokerUnreachable},
+    {"receiver_unreachable", kBrokerUnreachable},
+    {"receiver_not_trusted", kBrokerUnreachable},
+    {"journal_io_error", kBrokerUnreachable},
+    {"journal_full", kStoreFull},
+    {"journal_busy", kTimedOut},
     {"approval_missing", kNotPermitted},
     {"not_drained", kTimedOut},
     {"not_caught_up", kTimedOut},
@@ -106,7 +121,10 @@ std::span<const ExitCodeText> ExitCodes() {
 ExitCode ExitCodeOf(const Error& error) {
   const auto row =
       std::find_if(kByCode.begin(), kByCode.end(), [&](const CodeRow& r) { return r.code == error.code(); });
-  return row != kByCode.end() ? row->exit : ByKind(error.kind());
+  if (row != kByCode.end()) return row->exit;
+  // What an HTTP destination answered while it was away or busy, with the status in the code.
+  if (error.kind() == ErrorKind::kUnavailable && error.code().starts_with("http_")) return kBrokerUnreachable;
+  return ByKind(error.kind());
 }
 
 }  // namespace sealane::cli

@@ -22,6 +22,7 @@ std::string RouteJson(const RouteStatus& route) {
   if (route.published_at) json.Time("published_at", *route.published_at);
   return json.TextIfAny("last_error_code", route.last_error_code)
       .TextIfAny("last_error_message", route.last_error_message)
+      .TextIfAny("rerouted_to", route.rerouted_to)
       .Finish();
 }
 
@@ -131,6 +132,10 @@ std::string MessageDetails(const StoredMessage& message, bool color) {
   line("occurred at", ShownTime(envelope.occurred_at));
   if (envelope.available_at) line("available at", ShownTime(*envelope.available_at));
   line("topic", envelope.topic);
+  for (const RouteStatus& route : message.routes) {
+    if (!route.rerouted_to.empty())
+      line("rerouted to", fmt::format("{} on route {}", route.rerouted_to, route.route));
+  }
   line("key", envelope.key);
   line("type", fmt::format("{} version {} ({})", envelope.type, envelope.schema_version, ToString(envelope.kind)));
   line("schema", envelope.schema_id);

@@ -99,4 +99,11 @@ Result<std::unique_ptr<RouteDesk>> OpenRouteDesk(const Settings& store) {
   return sqlite::OpenRouteDesk(SqliteOptions(store, target));
 }
 
+Result<std::unique_ptr<ConsumerGrants>> OpenConsumerGrants(const Settings& store) {
+  SEALANE_ASSIGN_OR_RETURN(const StoreTarget target, TargetOf(store));
+  if (target.kind == StoreKind::kPostgres) return postgres::OpenConsumerGrants(PostgresOptionsOf(store));
+  return Error(ErrorKind::kRejected, "no_consumer_grants", "a SQLite file has no roles to grant a consumer to")
+      .WithHint("a user who may write the file may work as any consumer: use the file's permissions");
+}
+
 }  // namespace sealane::cli

@@ -5,6 +5,7 @@
 
 #include "config/settings.hpp"
 #include "inbox/inbox_store.hpp"
+#include "ops/consumer_grants.hpp"
 #include "ops/dead_letters.hpp"
 #include "ops/inbox_desk.hpp"
 #include "ops/route_desk.hpp"
@@ -33,6 +34,8 @@ Result<std::unique_ptr<InboxStore>> OpenStoreInbox(const Settings& store, const 
 Result<std::unique_ptr<TaskStore>> OpenStoreTasks(const Settings& store);
 Result<std::unique_ptr<TaskDesk>> OpenTaskDesk(const Settings& store);
 Result<std::unique_ptr<RouteDesk>> OpenRouteDesk(const Settings& store);
+/// kRejected (`no_consumer_grants`) for a store without roles.
+Result<std::unique_ptr<ConsumerGrants>> OpenConsumerGrants(const Settings& store);
 /// Of a store that is a PostgreSQL.
 postgres::Options PostgresOptionsOf(const Settings& store);
 

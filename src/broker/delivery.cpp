@@ -6,8 +6,8 @@ namespace sealane {
 namespace {
 
 constexpr std::array<std::string_view, 3> kStatusNames = {"persisted", "not_persisted", "possibly_persisted"};
-constexpr std::array<std::string_view, 5> kFailureNames = {"outage", "misconfigured", "forbidden", "retry",
-                                                           "rejected"};
+constexpr std::array<std::string_view, 6> kFailureNames = {"outage", "misconfigured", "forbidden",
+                                                           "retry",  "rejected",      "topic_missing"};
 
 }  // namespace
 

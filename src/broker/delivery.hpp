@@ -30,10 +30,13 @@ enum class FailureClass : std::uint8_t {
   /// This message failed and may succeed later (the receiver said 500). The key waits; retried by the retry policy,
   /// dead when its attempts are used up.
   kRetry,
-  /// This message will never be taken as it is: too large, malformed, no such topic. Dead at once.
+  /// This message will never be taken as it is: too large, malformed. Dead at once.
   kRejected,
+  /// The destination has no such topic. An outage of that topic: its events wait, in order, for as long as it takes;
+  /// other topics flow.
+  kTopicMissing,
 };
-/// `outage`, `misconfigured`, `forbidden`, `retry`, `rejected`.
+/// `outage`, `misconfigured`, `forbidden`, `retry`, `rejected`, `topic_missing`.
 std::string_view ToString(FailureClass failure);
 std::optional<FailureClass> ParseFailureClass(std::string_view text);
 

@@ -13,7 +13,9 @@ Result<std::unique_ptr<Publisher>> OpenPublisherAt(const DestinationAddress& add
   SEALANE_ASSIGN_OR_RETURN(const BrokerTarget target, ParseBrokerUrl(address.url));
   switch (target.kind) {
     case BrokerKind::kKafka:
-      return OpenKafkaPublisher({.url = address.url, .properties = address.kafka_properties}, clock);
+      return OpenKafkaPublisher(
+          {.url = address.url, .properties = address.kafka_properties, .create_topics = address.kafka_create_topics},
+          clock);
     case BrokerKind::kJournal:
       return OpenJournalPublisher({.path = target.location, .partitions = address.journal_partitions}, clock);
     case BrokerKind::kHttp: {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "sealane/result.hpp"
 
 #include "broker/publisher.hpp"
+#include "kafka/kafka_options.hpp"
 
 namespace sealane {
 
@@ -19,9 +21,10 @@ namespace sealane {
 struct DestinationAddress {
   std::string url;                                                         ///< as ParseBrokerUrl() takes it
   std::vector<std::pair<std::string, std::string>> kafka_properties = {};  ///< of librdkafka
-  std::int32_t journal_partitions = 16;                                    ///< of topics that are made new
-  Headers http_headers = {};                                               ///< sent with every request
-  std::string http_ca_file = {};                                           ///< PEM; empty: the system's certificates
+  std::optional<TopicCreation> kafka_create_topics = {};  ///< how missing topics are made; not set: they are not
+  std::int32_t journal_partitions = 16;                   ///< of topics that are made new
+  Headers http_headers = {};                              ///< sent with every request
+  std::string http_ca_file = {};                          ///< PEM; empty: the system's certificates
   std::chrono::milliseconds http_timeout = std::chrono::seconds{30};
 };
 

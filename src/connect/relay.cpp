@@ -99,8 +99,8 @@ class Relay::Impl {
   /// What no waiting heals is better told now.
   Status Check() const {
     if (auto publisher = OpenPublisher(); !publisher) return InWordsOfTheOptions(std::move(publisher).error());
-    SEALANE_RETURN_IF_ERROR(OpenLog(options_.owner));
-    return Ok();
+    SEALANE_ASSIGN_OR_RETURN(const auto log, OpenLog(options_.owner));
+    return log->KeepOrder(ToString(options_.order));
   }
 
   Status Run(const std::stop_token& stop, bool until_drained) {

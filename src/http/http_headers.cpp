@@ -77,19 +77,46 @@ std::string Line(std::string_view name, std::string_view value) {
   return line;
 }
 
-std::string LineFor(const Header& header) {
-  if (header.name.starts_with("ce_")) {
-    return Line("ce-" + EncodedName(std::string_view(header.name).substr(3)), EncodedValue(header.value));
-  }
-  const bool of_http = std::any_of(kNamesOfHttp.begin(), kNamesOfHttp.end(),
-                                   [&](std::string_view name) { return EqualsIgnoringCase(name, header.name); });
-  const std::string name = (of_http || header.name.empty() ? "own-" : "") + EncodedName(header.name);
-  return Line(name, IsCarried(header.value) ? header.value : EncodedValue(header.value));
-}
-
 bool HasName(const Headers& headers, std::string_view name) {
   return std::any_of(headers.begin(), headers.end(),
                      [&](const Header& header) { return EqualsIgnoringCase(header.name, name); });
+}
+
+// As receivers compare names: many servers hand headers on as variables, where `X_Api_Key` is `X-Api-Key`.
+bool IsSameField(std::string_view a, std::string_view b) {
+  const auto folded = [](char c) { return c == '_' ? '-' : Lower(c); };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return folded(x) == folded(y); });
+}
+
+bool IsConfigured(const Headers& configured, std::string_view name) {
+  return std::any_of(configured.begin(), configured.end(),
+                     [&](const Header& header) { return IsSameField(header.name, name); });
+}
+
+bool IsNameOfHttp(std::string_view given) {
+  return std::any_of(kNamesOfHttp.begin(), kNamesOfHttp.end(),
+                     [&](std::string_view name) { return IsSameField(name, given); });
+}
+
+// A line that we write ourselves, unless the configuration has one of that name.
+void AddUnlessConfigured(std::vector<std::string>& lines, const Headers& configured, std::string_view name,
+                         std::string_view value) {
+  if (!IsConfigured(configured, name)) lines.push_back(Line(name, value));
+}
+
+// A header of an event or a task. A name that is taken gets `own-` in front; when that is configured as well, the
+// header is left out: nothing that an event says stands beside what was configured.
+void AddOwn(std::vector<std::string>& lines, const Headers& configured, std::string name, std::string_view value,
+            bool taken) {
+  if (taken || name.empty() || IsConfigured(configured, name)) name.insert(0, "own-");
+  AddUnlessConfigured(lines, configured, name, value);
+}
+
+// Nothing replaces the key by which a receiver knows a repetition.
+void AddConfigured(std::vector<std::string>& lines, const Headers& configured) {
+  for (const Header& header : configured) {
+    if (!IsSameField(header.name, "idempotency-key")) lines.push_back(Line(header.name, header.value));
+  }
 }
 
 // Names differ by more than case in HTTP: a second value stands behind the first, as a server would read two lines.
@@ -119,22 +146,18 @@ std::vector<std::string> TaskHeaderLines(const ClaimedTask& claimed, const Heade
   lines.reserve(task.headers.size() + of_target.size() + 6);
   const bool key_as_it_is = IsCarried(task.idempotency_key) && task.idempotency_key.find('%') == std::string::npos;
   lines.push_back(Line("Idempotency-Key", key_as_it_is ? task.idempotency_key : EncodedValue(task.idempotency_key)));
-  lines.push_back(Line("X-Sealane-Task-Id", claimed.id.ToString()));
-  lines.push_back(Line("X-Sealane-Attempt", std::to_string(claimed.attempt)));
-  lines.push_back(Line("Content-Type", CarriedValue(task.content_type)));
+  AddUnlessConfigured(lines, of_target, "X-Sealane-Task-Id", claimed.id.ToString());
+  AddUnlessConfigured(lines, of_target, "X-Sealane-Attempt", std::to_string(claimed.attempt));
+  AddUnlessConfigured(lines, of_target, "Content-Type", CarriedValue(task.content_type));
   lines.emplace_back("Expect:");
-  if (!task.traceparent.empty()) lines.push_back(Line("traceparent", CarriedValue(task.traceparent)));
-  for (const Header& header : of_target) {
-    if (!EqualsIgnoringCase(header.name, "idempotency-key")) lines.push_back(Line(header.name, header.value));
-  }
+  if (!task.traceparent.empty()) AddUnlessConfigured(lines, of_target, "traceparent", CarriedValue(task.traceparent));
+  AddConfigured(lines, of_target);
   for (const Header& header : task.headers) {
-    const auto is = [&](std::string_view name) { return EqualsIgnoringCase(name, header.name); };
-    const bool taken = std::any_of(kNamesOfHttp.begin(), kNamesOfHttp.end(), is) ||
-                       std::any_of(kNamesOfAttempt.begin(), kNamesOfAttempt.end(), is) ||
-                       (!task.traceparent.empty() && is("traceparent")) || HasName(of_target, header.name);
+    const auto is = [&](std::string_view name) { return IsSameField(name, header.name); };
+    const bool taken = IsNameOfHttp(header.name) || std::any_of(kNamesOfAttempt.begin(), kNamesOfAttempt.end(), is) ||
+                       (!task.traceparent.empty() && is("traceparent"));
     // A percent sign stays: the name is one of HTTP already, and may have been encoded to be one.
-    lines.push_back(Line((taken || header.name.empty() ? "own-" : "") + EncodedName(header.name, "%"),
-                         CarriedValue(header.value)));
+    AddOwn(lines, of_target, EncodedName(header.name, "%"), CarriedValue(header.value), taken);
   }
   return lines;
 }
@@ -163,16 +186,23 @@ std::vector<std::string> HeaderLines(const HeldMessage& message, const HttpOptio
   std::vector<std::string> lines;
   lines.reserve(message.headers.size() + options.headers.size() + 6);
   lines.push_back(Line("Idempotency-Key", message.event_id.ToString()));
-  lines.push_back(Line("Sealane-Topic", EncodedValue(message.topic)));
-  lines.push_back(Line("Sealane-Key", EncodedValue(message.key)));
+  AddUnlessConfigured(lines, options.headers, "Sealane-Topic", EncodedValue(message.topic));
+  AddUnlessConfigured(lines, options.headers, "Sealane-Key", EncodedValue(message.key));
   lines.emplace_back("Expect:");  // no extra round trip before the body
   bool has_content_type = false;
   for (const Header& header : message.headers) {
-    has_content_type = has_content_type || EqualsIgnoringCase(header.name, "content-type");
-    lines.push_back(LineFor(header));
+    if (EqualsIgnoringCase(header.name, "content-type")) {
+      has_content_type = true;
+      AddUnlessConfigured(lines, options.headers, header.name, CarriedValue(header.value));
+    } else if (header.name.starts_with("ce_")) {
+      AddUnlessConfigured(lines, options.headers, "ce-" + EncodedName(std::string_view(header.name).substr(3)),
+                          EncodedValue(header.value));
+    } else {
+      AddOwn(lines, options.headers, EncodedName(header.name), CarriedValue(header.value), IsNameOfHttp(header.name));
+    }
   }
-  if (!has_content_type) lines.push_back(Line("Content-Type", "application/octet-stream"));
-  for (const Header& header : options.headers) lines.push_back(Line(header.name, header.value));
+  if (!has_content_type) AddUnlessConfigured(lines, options.headers, "Content-Type", "application/octet-stream");
+  AddConfigured(lines, options.headers);
   return lines;
 }
 

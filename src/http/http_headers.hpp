@@ -17,15 +17,18 @@ namespace sealane::http {
 /// event's id, `Sealane-Topic` and `Sealane-Key` say where the message belongs. Nothing in a message can end a header
 /// line: values of `ce-`, `Sealane-Topic` and `Sealane-Key` are percent-encoded as CloudEvents demands (space, quote,
 /// percent and everything that is not printable ASCII), other values when they contain what HTTP does not carry.
+///
+/// A configured header wins over everything but `Idempotency-Key`: a header of the message with its name (upper and
+/// lower case, `-` and `_` count as the same) gets `own-` in front, one of ours is left out.
 std::vector<std::string> HeaderLines(const HeldMessage& message, const HttpOptions& options);
 
 /// The header lines of one attempt at a task: `Idempotency-Key`, which nothing can replace, `X-Sealane-Task-Id`,
 /// `X-Sealane-Attempt`, `Content-Type`, `traceparent`, the target's headers and the task's own.
 ///
 /// A header of the task that has one of these names, that of a header of the target, or one that HTTP itself acts
-/// upon gets `own-` in front. The key is percent-encoded when HTTP does not carry it as it is, or when it contains a
-/// percent sign: so different keys stay different.
-/// Names are those that a task may have; a percent sign in them stays.
+/// upon gets `own-` in front; of the others that we write, the target's win. The key is percent-encoded when HTTP
+/// does not carry it as it is, or when it contains a percent sign: so different keys stay different. Names are those
+/// that a task may have; a percent sign in them stays.
 std::vector<std::string> TaskHeaderLines(const ClaimedTask& claimed, const Headers& of_target);
 
 /// The headers of a task that carries an event on: what HeaderLines() makes of those of the message, `Sealane-Topic`

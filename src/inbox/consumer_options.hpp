@@ -42,7 +42,7 @@ struct ConsumerOptions {
   std::string owner_team = {};         ///< for dead letters: who looks after them
   std::string criticality = "normal";  ///< for dead letters
   std::size_t recent_max = 20'000;     ///< kOffsets: ids remembered per partition
-  std::optional<std::chrono::hours> retention = std::chrono::hours{24 * 30};  ///< of receipts; empty: for ever
+  std::optional<std::chrono::milliseconds> retention = std::chrono::hours{24 * 30};  ///< of receipts; empty: for ever
 
   std::size_t memory_max = std::size_t{32} << 20U;  ///< messages that were read and are not done
   std::size_t poll_messages = 1'000;

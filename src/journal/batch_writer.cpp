@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "base/text.hpp"
 #include "core/headers_json.hpp"
 #include "core/lane.hpp"
 #include "journal/message_size.hpp"
@@ -16,11 +19,14 @@ std::string_view BytesOf(const EventId& id) {
 
 }  // namespace
 
-Result<BatchWriter> BatchWriter::Open(const JournalOptions& options, Clock& clock) {
-  SEALANE_ASSIGN_OR_RETURN(
-      Database database, Database::Open(options.path, Database::IfMissing::kMakeFile, options.busy_patience, clock));
-  BatchWriter writer(std::move(database), options.partitions, clock);
+Result<BatchWriter> BatchWriter::Open(const JournalOptions& options, WrittenSoFar& so_far, Clock& clock) {
+  // One that is gone with what was published is not made anew: that would hide the loss.
+  const auto if_missing = so_far.birth.empty() ? Database::IfMissing::kMakeFile : Database::IfMissing::kFail;
+  SEALANE_ASSIGN_OR_RETURN(Database database, Database::Open(options.path, if_missing, options.busy_patience, clock));
+  BatchWriter writer(std::move(database), options.path, options.partitions, so_far, clock);
   SEALANE_RETURN_IF_ERROR(writer.Prepare());
+  SEALANE_RETURN_IF_ERROR(writer.Recognise());
+  so_far.birth = writer.database_.birth();
   writer.database_.SetPatience(std::chrono::milliseconds{0});
   return writer;
 }
@@ -35,6 +41,8 @@ Status BatchWriter::Prepare() {
       {&write_end_, "UPDATE journal_partitions SET next_offset = ?, bytes = bytes + ? WHERE partition_id = ?"},
       {&insert_,
        "INSERT INTO journal_messages (place, published_at, event_id, key, headers, value) VALUES (?, ?, ?, ?, ?, ?)"},
+      {&version_, "PRAGMA data_version"},
+      {&birth_, "SELECT value FROM journal_identity WHERE name = 'birth'"},
       {&find_, "SELECT 1 FROM journal_messages WHERE place = ? AND event_id = ?"},
   };
   for (const auto& [query, sql] : statements) {
@@ -43,14 +51,52 @@ Status BatchWriter::Prepare() {
   return Ok();
 }
 
+Status BatchWriter::Recognise() {
+  if (so_far_->birth.empty()) return Ok();
+  SEALANE_RETURN_IF_ERROR(birth_.Step());
+  const std::string birth = birth_.Bytes(0);
+  birth_.Reset();
+  if (birth != so_far_->birth) {
+    return Error(ErrorKind::kMisconfigured, "another_journal",
+                 fmt::format("{} is now another journal (birth {}) than the one that was published to (birth {})",
+                             EscapeForTerminal(path_), EscapeForTerminal(birth), so_far_->birth))
+        .WithHint(
+            "put the right file back; or restart the relay to publish to this one, which lacks what was published");
+  }
+  for (const auto& [partition, end] : so_far_->ends) {
+    read_end_.Bind(partition);
+    SEALANE_ASSIGN_OR_RETURN(const bool found, read_end_.Step());
+    const std::int64_t next_offset = found ? read_end_.Int(0) : 0;
+    read_end_.Reset();
+    if (next_offset < end) return WentBack();
+  }
+  return Ok();
+}
+
+Error BatchWriter::WentBack() const {
+  return Error(ErrorKind::kMisconfigured, "journal_went_back",
+               fmt::format("{} was restored from an earlier copy and lacks messages that were published",
+                           EscapeForTerminal(path_)))
+      .WithHint(
+          "put a copy in place that has them; or restart the relay to go on without them, and publish them again");
+}
+
 Status BatchWriter::Write(const std::deque<HeldMessage>& messages) {
   SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(database_));
+  // Moves with every commit of others, and so when the journal is restored in place while it is open.
+  SEALANE_RETURN_IF_ERROR(version_.Step());
+  const std::int64_t version = version_.Int(0);
+  version_.Reset();
+  if (std::exchange(seen_version_, version) != version) SEALANE_RETURN_IF_ERROR(Recognise());
   if (auto written = WriteAll(messages); !written) {
     topics_.clear();
     return written;
   }
   auto committed = transaction.Commit();
-  if (committed) return Ok();
+  if (committed) {
+    for (const Partition* const partition : touched_) so_far_->ends[partition->id] = partition->next_offset;
+    return Ok();
+  }
   topics_.clear();
   const Error& why = committed.error();
   return Error(ErrorKind::kInDoubt, why.code(), why.message()).WithNative(why.native()).WithHint(why.hint());

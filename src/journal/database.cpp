@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "base/opened_files.hpp"
+#include "base/private_file.hpp"
 #include "base/text.hpp"
 #include "journal/schema.hpp"
 
@@ -57,6 +59,15 @@ Status RequirePath(const std::string& path, Database::IfMissing if_missing) {
   return Error(ErrorKind::kMisconfigured, "journal_missing",
                fmt::format("there is no journal {}", EscapeForTerminal(path)))
       .WithHint("check the path; the first message published to a journal makes it");
+}
+
+Error ForeignLog(const std::string& path) {
+  const std::string shown = EscapeForTerminal(path);
+  return Error(
+             ErrorKind::kMisconfigured, "foreign_wal",
+             fmt::format("{0} was replaced, and {0}-wal beside it belongs to the file that was there before", shown))
+      .WithHint(fmt::format(
+          "stop what writes to it, remove {0}-wal and {0}-shm, and put the copy in its place once more", shown));
 }
 
 }  // namespace
@@ -127,11 +138,14 @@ std::string Query::Bytes(int column) const {
 Result<Database> Database::Open(const std::string& path, IfMissing if_missing, std::chrono::milliseconds patience,
                                 Clock& clock) {
   SEALANE_RETURN_IF_ERROR(RequirePath(path, if_missing));
+  const FileChange change = ChangeOf(path);
+  if (change.foreign_log) return ForeignLog(path);
   const int make = if_missing == IfMissing::kMakeFile ? SQLITE_OPEN_CREATE : 0;
+  if (make != 0) MakePrivateFile(PlainFile(path));
   sqlite3* handle = nullptr;
   const int opened =
       sqlite3_open_v2(PlainFile(path).c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | make, nullptr);
-  Database database(handle);  // also a failed open leaves a handle to close
+  Database database(handle, path);  // also a failed open leaves a handle to close
   const std::string note = fmt::format("in journal {}", EscapeForTerminal(path));
   if (opened != SQLITE_OK) {
     return ErrorFromSqlite(opened, handle != nullptr ? sqlite3_errmsg(handle) : sqlite3_errstr(opened))
@@ -148,7 +162,14 @@ Result<Database> Database::Open(const std::string& path, IfMissing if_missing, s
     // Incremental vacuum can only be chosen before the first table; it lets retention give space back to the disk.
     SEALANE_RETURN_IF_ERROR(database.Execute("PRAGMA synchronous=FULL; PRAGMA auto_vacuum=INCREMENTAL"));
     SEALANE_RETURN_IF_ERROR(database.UseWal(patience));
-    return database.MakeTables(clock.Now());
+    // Compared with what is open: the path may have been given to another file in between.
+    database.file_ = FileId::At(path).value_or(FileId{});
+    SEALANE_RETURN_IF_ERROR(database.RequireCurrent());
+    SEALANE_RETURN_IF_ERROR(database.MakeTables(clock.Now()));
+    if (change.replaced) SEALANE_RETURN_IF_ERROR(database.CheckWhole());
+    SEALANE_RETURN_IF_ERROR(database.ReadBirth());
+    NoteOpened(path);
+    return database.RequireCurrent();
   };
   if (auto ready = prepare(); !ready) return std::move(ready).error().WithContext(note);
   return database;
@@ -194,11 +215,38 @@ Status Database::MakeTables(Timestamp now) const {
   SEALANE_ASSIGN_OR_RETURN(const std::int64_t made_meanwhile, Number("PRAGMA application_id"));
   if (made_meanwhile == kApplicationId) return Ok();
   SEALANE_RETURN_IF_ERROR(Execute(kSchemaSql));
+  SEALANE_RETURN_IF_ERROR(Execute(kMakeIdentitySql));
   SEALANE_ASSIGN_OR_RETURN(Query meta, Prepare("INSERT INTO journal_meta (made_at) VALUES (?)"));
   SEALANE_RETURN_IF_ERROR(meta.Bind(now).Run());
   SEALANE_RETURN_IF_ERROR(
       Execute(fmt::format("PRAGMA application_id={}; PRAGMA user_version={}", kApplicationId, kFormat).c_str()));
   return transaction.Commit();
+}
+
+// A copy of a file that was in use is often torn. Found out before anything is built on it.
+Status Database::CheckWhole() const {
+  SEALANE_ASSIGN_OR_RETURN(Query check, Prepare("PRAGMA quick_check(1)"));
+  SEALANE_ASSIGN_OR_RETURN(const bool row, check.Step());
+  const std::string result = row ? check.Bytes(0) : "";
+  if (result == "ok") return Ok();
+  return Error(ErrorKind::kCorrupt, "journal_corrupt",
+               "the journal was replaced by a file that is damaged: " + EscapeForTerminal(result))
+      .WithHint("restore it from another backup, made with: sqlite3 FILE \".backup COPY\"");
+}
+
+Status Database::ReadBirth() {
+  SEALANE_ASSIGN_OR_RETURN(const std::int64_t has_table,
+                           Number("SELECT count(*) FROM sqlite_schema WHERE name = 'journal_identity'"));
+  if (has_table == 0) {
+    SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(*this));
+    SEALANE_RETURN_IF_ERROR(Execute(kMakeIdentitySql));
+    SEALANE_RETURN_IF_ERROR(transaction.Commit());
+  }
+  SEALANE_ASSIGN_OR_RETURN(Query select, Prepare("SELECT value FROM journal_identity WHERE name = 'birth'"));
+  SEALANE_ASSIGN_OR_RETURN(const bool found, select.Step());
+  if (!found) return Error(ErrorKind::kCorrupt, "journal_corrupt", "the journal has lost its identity");
+  birth_ = select.Bytes(0);
+  return Ok();
 }
 
 Result<Query> Database::Prepare(std::string_view sql) const {
@@ -225,13 +273,21 @@ void Database::SetPatience(std::chrono::milliseconds patience) const {
   sqlite3_busy_timeout(handle_.get(), static_cast<int>(patience.count()));
 }
 
-bool Database::IsCurrent() const {
+Status Database::RequireCurrent() const {
   int moved = 0;
   sqlite3_file_control(handle_.get(), "main", SQLITE_FCNTL_HAS_MOVED, &moved);
-  return moved == 0;
+  // The path may also lead to another file by a link.
+  const auto there = FileId::At(path_);
+  if (moved == 0 && there == file_) return Ok();
+  return Error(ErrorKind::kUnavailable, "journal_replaced",
+               there ? fmt::format("journal {} was replaced by another file while it was open",
+                                   EscapeForTerminal(path_))
+                     : fmt::format("journal {} was removed while it was open", EscapeForTerminal(path_)))
+      .WithHint("open it again; relays and consumers do so themselves");
 }
 
 Result<WriteTransaction> WriteTransaction::Begin(const Database& database) {
+  SEALANE_RETURN_IF_ERROR(database.RequireCurrent());
   SEALANE_RETURN_IF_ERROR(database.Execute("BEGIN IMMEDIATE"));
   return WriteTransaction(database);
 }
@@ -243,8 +299,7 @@ WriteTransaction::~WriteTransaction() {
 
 Status WriteTransaction::Commit() {
   SEALANE_RETURN_IF_ERROR(database_->Execute("COMMIT"));
-  database_ = nullptr;
-  return Ok();
+  return std::exchange(database_, nullptr)->RequireCurrent();
 }
 
 }  // namespace sealane::journal

@@ -12,6 +12,8 @@
 #include "sealane/clock.hpp"
 #include "sealane/result.hpp"
 
+#include "base/file_id.hpp"
+
 namespace sealane::journal {
 
 /// The one place that translates SQLite's result codes for the journal. kConflict (`journal_busy`): somebody else
@@ -67,28 +69,39 @@ class Database {
   /// The number that a statement answers with.
   Result<std::int64_t> Number(std::string_view sql) const;
   void SetPatience(std::chrono::milliseconds patience) const;
-  /// False when the file was removed or replaced: what is written now, nobody will read.
-  bool IsCurrent() const;
+  /// kUnavailable (`journal_replaced`) when the file was removed or replaced: what is written now, no reader will
+  /// see.
+  Status RequireCurrent() const;
+  /// 32 hex digits that were drawn when this journal was made; a copy of the file has the same.
+  const std::string& birth() const { return birth_; }
 
  private:
   struct Close {
     void operator()(sqlite3* connection) const { sqlite3_close_v2(connection); }
   };
-  explicit Database(sqlite3* handle) : handle_(handle) {}
+  Database(sqlite3* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
   Status UseWal(std::chrono::milliseconds patience) const;
   Status MakeTables(Timestamp now) const;
   Status CheckFormat() const;
+  Status CheckWhole() const;
+  Status ReadBirth();
 
   std::unique_ptr<sqlite3, Close> handle_;
+  std::string path_;
+  FileId file_;  // while it is open, no other file has its number
+  std::string birth_;
 };
 
 /// A write transaction, rolled back unless it was committed.
 class WriteTransaction {
  public:
+  /// kUnavailable (`journal_replaced`) when the file is no longer the one behind its path.
   static Result<WriteTransaction> Begin(const Database& database);
   WriteTransaction(WriteTransaction&& other) noexcept : database_(std::exchange(other.database_, nullptr)) {}
   WriteTransaction& operator=(WriteTransaction&&) = delete;
   ~WriteTransaction();
+  /// `journal_replaced` also when it was replaced during the commit: only the journal that is there now can tell
+  /// whether it has what was written.
   Status Commit();
 
  private:

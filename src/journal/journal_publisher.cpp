@@ -16,6 +16,7 @@ namespace {
 
 using journal::BatchMark;
 using journal::BatchWriter;
+using journal::WrittenSoFar;
 using std::chrono::milliseconds;
 
 // While another process writes: short, because a transaction of ours or of our kind takes milliseconds.
@@ -40,8 +41,14 @@ std::size_t ContentSize(const OutgoingMessage& message) {
 
 class JournalPublisher final : public Publisher {
  public:
-  JournalPublisher(JournalOptions options, Clock& clock, BatchWriter writer)
-      : options_(std::move(options)), clock_(clock), interruption_(clock), writer_(std::move(writer)) {}
+  JournalPublisher(JournalOptions options, Clock& clock)
+      : options_(std::move(options)), clock_(clock), interruption_(clock) {}
+
+  Status Open() {
+    SEALANE_ASSIGN_OR_RETURN(BatchWriter writer, BatchWriter::Open(options_, so_far_, clock_));
+    writer_.emplace(std::move(writer));
+    return Ok();
+  }
 
   Submitted Submit(const OutgoingMessage& message) override {
     const std::size_t size = HeldSize(message);
@@ -117,9 +124,9 @@ class JournalPublisher final : public Publisher {
   }
 
   Status TryWrite() {
-    if (writer_ && !writer_->IsCurrent()) writer_.reset();
+    if (writer_ && !writer_->RequireCurrent()) writer_.reset();
     if (!writer_) {
-      SEALANE_ASSIGN_OR_RETURN(BatchWriter reopened, BatchWriter::Open(ImpatientOptions(), clock_));
+      SEALANE_ASSIGN_OR_RETURN(BatchWriter reopened, BatchWriter::Open(ImpatientOptions(), so_far_, clock_));
       writer_.emplace(std::move(reopened));
     }
     if (in_doubt_) {
@@ -182,6 +189,7 @@ class JournalPublisher final : public Publisher {
   Clock& clock_;
   Interruption interruption_;  // has its own lock
   // Of the thread that submits and collects.
+  WrittenSoFar so_far_;                // outlives the writers
   std::optional<BatchWriter> writer_;  // empty: to be opened again
   std::deque<HeldMessage> held_;       // in the order of Submit()
   std::size_t held_bytes_ = 0;
@@ -206,8 +214,9 @@ Result<std::unique_ptr<Publisher>> OpenJournalPublisher(const JournalOptions& op
                  fmt::format("a topic cannot have {} partitions", options.partitions))
         .WithHint(fmt::format("choose 1 to {}", kJournalPartitionsMax));
   }
-  SEALANE_ASSIGN_OR_RETURN(BatchWriter writer, BatchWriter::Open(options, clock));
-  return std::unique_ptr<Publisher>(std::make_unique<JournalPublisher>(options, clock, std::move(writer)));
+  auto publisher = std::make_unique<JournalPublisher>(options, clock);
+  SEALANE_RETURN_IF_ERROR(publisher->Open());
+  return std::unique_ptr<Publisher>(std::move(publisher));
 }
 
 }  // namespace sealane

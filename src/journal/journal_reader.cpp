@@ -70,7 +70,10 @@ class JournalReader::Impl {
     return Ok();
   }
 
+  const std::string& Birth() const { return database_.birth(); }
+
   Result<std::vector<std::string>> Topics() {
+    SEALANE_RETURN_IF_ERROR(database_.RequireCurrent());
     topics_.Reset();
     std::vector<std::string> names;
     while (true) {
@@ -83,6 +86,7 @@ class JournalReader::Impl {
   }
 
   Result<std::vector<JournalPartition>> Partitions(std::string_view topic) {
+    SEALANE_RETURN_IF_ERROR(database_.RequireCurrent());
     partitions_.Reset();
     partitions_.Bind(topic);
     std::vector<JournalPartition> found;
@@ -101,6 +105,7 @@ class JournalReader::Impl {
 
   Result<std::vector<JournalMessage>> Read(std::string_view topic, std::int32_t partition, std::int64_t offset,
                                            const JournalReadLimits& limits) {
+    SEALANE_RETURN_IF_ERROR(database_.RequireCurrent());
     std::vector<JournalMessage> found;
     SEALANE_ASSIGN_OR_RETURN(const auto id, PartitionId(topic, partition));
     if (!id) return found;
@@ -121,6 +126,7 @@ class JournalReader::Impl {
   }
 
   Result<std::int64_t> Unread(std::string_view group, std::string_view topic) {
+    SEALANE_RETURN_IF_ERROR(database_.RequireCurrent());
     const ResetAtEnd end_of_reading(unread_);
     unread_.Bind(group).Bind(topic);
     SEALANE_RETURN_IF_ERROR(unread_.Step());
@@ -131,6 +137,7 @@ class JournalReader::Impl {
     const BootTime deadline = clock_.SinceBoot() + wait;
     milliseconds pause = kLookMin;
     while (true) {
+      SEALANE_RETURN_IF_ERROR(database_.RequireCurrent());
       SEALANE_ASSIGN_OR_RETURN(const std::int64_t version, DataVersion());
       if (std::exchange(seen_version_, version) != version) return true;
       const BootTime left = deadline - clock_.SinceBoot();
@@ -194,6 +201,10 @@ Result<std::unique_ptr<JournalReader>> JournalReader::Open(const JournalOptions&
   auto impl = std::make_unique<Impl>(std::move(database), clock);
   SEALANE_RETURN_IF_ERROR(impl->Prepare());
   return std::unique_ptr<JournalReader>(new JournalReader(std::move(impl)));
+}
+
+const std::string& JournalReader::Birth() const {
+  return impl_->Birth();
 }
 
 Result<std::vector<std::string>> JournalReader::Topics() {

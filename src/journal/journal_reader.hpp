@@ -24,6 +24,8 @@ struct JournalReadLimits {
 
 /// Looks into a journal. Reading disturbs no writer and needs no group.
 ///
+/// A journal that was removed or replaced is kUnavailable (`journal_replaced`): open a new reader.
+///
 /// One owner, one thread; any number of readers in any number of processes.
 class JournalReader {
  public:
@@ -31,6 +33,8 @@ class JournalReader {
   static Result<std::unique_ptr<JournalReader>> Open(const JournalOptions& options, Clock& clock);
   ~JournalReader();
 
+  /// The journal's identity: drawn when it was made, the same in every copy of the file.
+  const std::string& Birth() const;
   /// Names, in alphabetical order.
   Result<std::vector<std::string>> Topics();
   /// Empty when there is no such topic.

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/file_id.hpp"
 #include "base/text.hpp"
 #include "broker/interruption.hpp"
 #include "journal/journal_group.hpp"
@@ -35,6 +36,8 @@ bool Passes(const Error& error) {
   return error.kind() == ErrorKind::kConflict || error.kind() == ErrorKind::kUnavailable;
 }
 
+constexpr std::string_view kReplaced = "journal_replaced";
+
 Error OutOfRange(const Partition& partition, std::int64_t offset, std::int64_t first) {
   return Error(ErrorKind::kCorrupt, "offset_out_of_range",
                fmt::format("partition {} of {} is to be read from offset {}, and the oldest it has is {}",
@@ -59,6 +62,7 @@ class JournalSubscription final : public Subscription {
             {.group = options_.group, .member = options_.member, .topics = options_.topics, .lease = options_.lease},
             clock_));
     SEALANE_ASSIGN_OR_RETURN(reader_, JournalReader::Open(journal_, clock_));
+    was_joined_ = true;
     return Ok();
   }
 
@@ -66,6 +70,7 @@ class JournalSubscription final : public Subscription {
     const BootTime deadline = clock_.SinceBoot() + wait;
     while (true) {
       const Status looked = Look({.messages_max = messages_max, .bytes_max = bytes_max}, pending_);
+      if (!looked && looked.error().code() == kReplaced) LoseAll(pending_);
       SEALANE_RETURN_IF_ERROR(Judge(looked));
       const BootTime left = deadline - clock_.SinceBoot();
       if (!pending_.empty() || left.count() <= 0) break;
@@ -174,10 +179,35 @@ class JournalSubscription final : public Subscription {
   }
 
   Status Look(const JournalReadLimits& limits, Polled& polled) {
-    if (member_ == nullptr || reader_ == nullptr) SEALANE_RETURN_IF_ERROR(Join());
+    if (member_ == nullptr || reader_ == nullptr) SEALANE_RETURN_IF_ERROR(JoinAgain());
     if (!owed_.empty() && clock_.SinceBoot() >= flush_at_) SEALANE_RETURN_IF_ERROR(Flush());
     if (clock_.SinceBoot() >= keep_at_) SEALANE_RETURN_IF_ERROR(Keep(polled));
     return Read(limits, polled);
+  }
+
+  // A journal that was there before is not made anew: it would look as if nothing had ever been published.
+  Status JoinAgain() {
+    if (was_joined_ && !FileId::At(journal_.path)) {
+      return Error(ErrorKind::kUnavailable, "journal_missing",
+                   fmt::format("journal {} was removed while it was open", EscapeForTerminal(journal_.path)))
+          .WithHint("put the file back, or restart this program to begin with a new one");
+    }
+    return Join();
+  }
+
+  // The journal is another file now, or an earlier copy of itself: whatever is known about it is about the old one.
+  void LoseAll(Polled& polled) {
+    for (const auto& [partition, hold] : held_) {
+      std::erase(polled.leaving, partition);
+      if (std::erase(polled.gained, partition) == 0) polled.lost.push_back(partition);
+    }
+    polled.messages.clear();
+    held_.clear();
+    owed_.clear();
+    ends_.clear();
+    member_.reset();
+    reader_.reset();
+    keep_at_ = BootTime{0};
   }
 
   Status Flush() {
@@ -219,6 +249,13 @@ class JournalSubscription final : public Subscription {
     return Ok();
   }
 
+  Error WentBack() const {
+    return Error(ErrorKind::kUnavailable, std::string(kReplaced),
+                 fmt::format("journal {} was restored from an earlier copy while it was open",
+                             EscapeForTerminal(journal_.path)))
+        .WithHint("compare what was applied with what the journal has now");
+  }
+
   // One query per topic says which partitions have something.
   Status LookAtEnds(std::map<Partition, JournalPartition>& ranges) {
     std::set<std::string> topics;
@@ -227,6 +264,8 @@ class JournalSubscription final : public Subscription {
       SEALANE_ASSIGN_OR_RETURN(std::vector<JournalPartition> partitions, reader_->Partitions(topic));
       for (JournalPartition& range : partitions) {
         const Partition partition{topic, range.partition};
+        const auto before = ends_.find(partition);
+        if (before != ends_.end() && range.next_offset < before->second) return WentBack();
         ends_[partition] = range.next_offset;
         ranges[partition] = std::move(range);
       }
@@ -300,6 +339,7 @@ class JournalSubscription final : public Subscription {
   std::map<Partition, std::int64_t> ends_;
   Polled pending_;  // news that a failed Poll() did not tell
   Partition last_read_;
+  bool was_joined_ = false;
   BootTime keep_at_{0};
   BootTime flush_at_{0};
   mutable std::mutex mutex_;

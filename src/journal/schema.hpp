@@ -21,6 +21,10 @@ CREATE TABLE journal_meta (
   id INTEGER PRIMARY KEY CHECK (id = 1) DEFAULT 1,
   made_at INTEGER NOT NULL
 );
+CREATE TABLE journal_identity (
+  name TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE journal_topics (
   topic_id INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
@@ -63,6 +67,16 @@ CREATE TABLE journal_group_offsets (
   epoch INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (group_name, partition_id)
 ) WITHOUT ROWID;
+)sql";
+
+/// For journals of format 2 that were made before they had an identity. Row `birth`: 32 random hex digits, drawn
+/// once. A copy of the file keeps it; a journal made anew has another one.
+inline constexpr const char* kMakeIdentitySql = R"sql(
+CREATE TABLE IF NOT EXISTS journal_identity (
+  name TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) WITHOUT ROWID;
+INSERT INTO journal_identity (name, value) VALUES ('birth', lower(hex(randomblob(16)))) ON CONFLICT DO NOTHING;
 )sql";
 
 }  // namespace sealane::journal

@@ -22,6 +22,7 @@ using Queue = std::unique_ptr<rd_kafka_queue_t, Releaser<rd_kafka_queue_destroy>
 using Event = std::unique_ptr<rd_kafka_event_t, Releaser<rd_kafka_event_destroy>>;
 using Headers = std::unique_ptr<rd_kafka_headers_t, Releaser<rd_kafka_headers_destroy>>;
 using AdminOptions = std::unique_ptr<rd_kafka_AdminOptions_t, Releaser<rd_kafka_AdminOptions_destroy>>;
+using NewTopic = std::unique_ptr<rd_kafka_NewTopic_t, Releaser<rd_kafka_NewTopic_destroy>>;
 using ConfigResource = std::unique_ptr<rd_kafka_ConfigResource_t, Releaser<rd_kafka_ConfigResource_destroy>>;
 
 struct MetadataReleaser {

@@ -21,15 +21,16 @@ constexpr std::array kRows = {
     Row{RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, FailureClass::kRejected, "message_too_large"},
     Row{RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE, FailureClass::kRejected, "message_too_large"},
     Row{RD_KAFKA_RESP_ERR_INVALID_RECORD, FailureClass::kRejected, "invalid_message"},
-    Row{RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP, FailureClass::kRejected, "invalid_message"},
     Row{RD_KAFKA_RESP_ERR_POLICY_VIOLATION, FailureClass::kRejected, "invalid_message"},
     Row{RD_KAFKA_RESP_ERR_UNSUPPORTED_FOR_MESSAGE_FORMAT, FailureClass::kRejected, "invalid_message"},
     Row{RD_KAFKA_RESP_ERR__INVALID_ARG, FailureClass::kRejected, "invalid_message"},
-    Row{RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, FailureClass::kRejected, "unknown_topic"},
-    Row{RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC, FailureClass::kRejected, "unknown_topic"},
-    Row{RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION, FailureClass::kRejected, "unknown_topic"},
+    Row{RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, FailureClass::kTopicMissing, "unknown_topic"},
+    Row{RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC, FailureClass::kTopicMissing, "unknown_topic"},
+    Row{RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION, FailureClass::kTopicMissing, "unknown_topic"},
     Row{RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION, FailureClass::kRejected, "invalid_topic"},
 
+    // The time of a record is the relay's: the broker refuses one that is too far from its own.
+    Row{RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP, FailureClass::kMisconfigured, "clock_wrong"},
     Row{RD_KAFKA_RESP_ERR__AUTHENTICATION, FailureClass::kMisconfigured, "login_refused"},
     Row{RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED, FailureClass::kMisconfigured, "login_refused"},
     Row{RD_KAFKA_RESP_ERR_ILLEGAL_SASL_STATE, FailureClass::kMisconfigured, "login_refused"},
@@ -119,6 +120,8 @@ Error BrokerProblem(rd_kafka_resp_err_t error, std::string_view text, std::strin
         .WithNative(native)
         .WithHint(failure.code == "tls_failed"
                       ? "check security.protocol, ssl.ca.location and the broker's certificate"
+                  : failure.code == "clock_wrong"
+                      ? "set the clock of this machine right; events wait until then"
                       : "look at the rights of the user on the cluster, and at the broker's version");
   }
   return Error(ErrorKind::kUnavailable, "broker_unreachable", EscapeForTerminal(text))

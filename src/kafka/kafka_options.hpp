@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +14,13 @@
 #include "base/log.hpp"
 
 namespace sealane {
+
+/// How topics that are missing are made.
+struct TopicCreation {
+  std::int32_t partitions = -1;                                  ///< -1: as many as the brokers choose
+  std::int32_t replication = -1;                                 ///< -1: as many as the brokers choose
+  std::vector<std::pair<std::string, std::string>> config = {};  ///< of the topic, for example `retention.ms`
+};
 
 /// How to reach a Kafka and how much may be under way to it.
 struct KafkaOptions {
@@ -34,6 +43,8 @@ struct KafkaOptions {
   std::chrono::milliseconds missing_after{1'000};
   /// A topic that is missing or forbidden is looked at again after this time, when a message for it comes.
   std::chrono::milliseconds ask_again_after{5'000};
+  /// Set: a topic that is missing is made. Otherwise messages for it come back until another program has made it.
+  std::optional<TopicCreation> create_topics = {};
 };
 
 namespace kafka {

@@ -98,6 +98,22 @@ void Producer::AskTopicConfig(std::string_view topic, void* opaque, int timeout_
   rd_kafka_DescribeConfigs(handle_, resources, 1, options.get(), queue_.get());
 }
 
+Status Producer::AskNewTopic(const std::string& topic, const TopicCreation& creation, void* opaque, int timeout_ms) {
+  std::array<char, 512> reason{};
+  const NewTopic made(
+      rd_kafka_NewTopic_new(topic.c_str(), creation.partitions, creation.replication, reason.data(), reason.size()));
+  if (made == nullptr) return Error(ErrorKind::kMisconfigured, "topic_not_created", EscapeForTerminal(reason.data()));
+  for (const auto& [name, value] : creation.config) {
+    rd_kafka_NewTopic_set_config(made.get(), name.c_str(), value.c_str());
+  }
+  const AdminOptions options(rd_kafka_AdminOptions_new(handle_, RD_KAFKA_ADMIN_OP_CREATETOPICS));
+  rd_kafka_AdminOptions_set_request_timeout(options.get(), timeout_ms, reason.data(), reason.size());
+  rd_kafka_AdminOptions_set_opaque(options.get(), opaque);
+  rd_kafka_NewTopic_t* topics[] = {made.get()};
+  rd_kafka_CreateTopics(handle_, topics, 1, options.get(), queue_.get());
+  return Ok();
+}
+
 void Producer::GiveUp(bool also_in_flight) {
   rd_kafka_purge(handle_, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_NON_BLOCKING |
                               (also_in_flight ? RD_KAFKA_PURGE_F_INFLIGHT : 0));

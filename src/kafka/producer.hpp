@@ -10,6 +10,7 @@
 
 #include "core/wire_encoder.hpp"
 #include "kafka/handles.hpp"
+#include "kafka/kafka_options.hpp"
 
 namespace sealane::kafka {
 
@@ -42,6 +43,8 @@ class Producer {
   Event Next() { return Event(rd_kafka_queue_poll(queue_.get(), 0)); }
   /// Asks for the settings of a topic; the answer comes as news with this opaque.
   void AskTopicConfig(std::string_view topic, void* opaque, int timeout_ms);
+  /// Asks for a new topic; the answer comes as news with this opaque. An error when it cannot even be asked for.
+  Status AskNewTopic(const std::string& topic, const TopicCreation& creation, void* opaque, int timeout_ms);
   /// Makes a report of every message that is not yet sent or, if asked for, not yet answered.
   void GiveUp(bool also_in_flight);
 

@@ -289,6 +289,9 @@ void PublisherCore::Pump(Producer* producer) {
       case RD_KAFKA_EVENT_DESCRIBECONFIGS_RESULT:
         OnAnswer(*producer, *event);
         break;
+      case RD_KAFKA_EVENT_CREATETOPICS_RESULT:
+        OnCreated(*event);
+        break;
       default:
         break;  // nothing else was asked for
     }

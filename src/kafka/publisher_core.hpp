@@ -89,6 +89,8 @@ class PublisherCore final : public Publisher {
   void StartAsking(Topic& topic, BootTime now);
   void OnAnswer(Producer& producer, rd_kafka_event_t& event);
   void OpenUp(Topic& topic, const TopicFinding& finding);
+  void Create(Producer& producer, Topic& topic);
+  void OnCreated(rd_kafka_event_t& event);
   void Close(Topic& topic, KafkaFailure failure, std::string message);
   void GoSingle(Topic& topic);
   void NeedsLook(Topic& topic);

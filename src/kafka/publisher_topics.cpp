@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "kafka/message_size.hpp"
 #include "kafka/publisher_core.hpp"
@@ -21,6 +22,7 @@ constexpr std::size_t kSingleRun = 1'000;
 constexpr std::chrono::milliseconds kAskPause{200};
 // How often the settings of a topic are asked for in vain before it is used without them.
 constexpr int kSettingsTries = 2;
+constexpr int kCreationTimeoutMs = 10'000;
 
 }  // namespace
 
@@ -39,6 +41,8 @@ void PublisherCore::StartAsking(Topic& topic, BootTime now) {
   topic.state = Topic::State::kAsking;
   topic.asking_since = now;
   topic.look_again = now;
+  topic.creation_asked = false;
+  topic.creation_problem.clear();
   NeedsLook(topic);
   AdvanceTopics(now);
 }
@@ -68,8 +72,12 @@ void PublisherCore::OnAnswer(Producer& producer, rd_kafka_event_t& event) {
       OpenUp(*topic, finding);
       return;
     case TopicFinding::Kind::kMissing:
+      if (options_.create_topics && !topic->creation_asked) return Create(producer, *topic);
       if (now - topic->asking_since < options_.missing_after) return;
-      Close(*topic, {FailureClass::kRejected, "unknown_topic"}, fmt::format("there is no topic '{}'", topic->name));
+      Close(*topic, {FailureClass::kTopicMissing, "unknown_topic"},
+            topic->creation_problem.empty() ? fmt::format("there is no topic '{}'", topic->name)
+                                            : fmt::format("there is no topic '{}', and it could not be created: {}",
+                                                          topic->name, topic->creation_problem));
       return;
     case TopicFinding::Kind::kForbidden:
       Close(*topic, {FailureClass::kForbidden, "topic_forbidden"},
@@ -82,6 +90,39 @@ void PublisherCore::OnAnswer(Producer& producer, rd_kafka_event_t& event) {
     case TopicFinding::Kind::kNoAnswer:
       return;
   }
+}
+
+// The topic is asked about on and on meanwhile, and closed when it is still missing after a while.
+void PublisherCore::Create(Producer& producer, Topic& topic) {
+  topic.creation_asked = true;
+  topic.asking_since = clock_.SinceBoot();
+  const Status asked =
+      producer.AskNewTopic(topic.name, *options_.create_topics,
+                           reinterpret_cast<void*>(static_cast<std::uintptr_t>(topic.id)), kCreationTimeoutMs);
+  if (!asked) topic.creation_problem = asked.error().message();
+}
+
+void PublisherCore::OnCreated(rd_kafka_event_t& event) {
+  const auto id = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(rd_kafka_event_opaque(&event)));
+  Topic* const topic = topics_.Find(id);
+  if (topic == nullptr) return;
+  rd_kafka_resp_err_t error = rd_kafka_event_error(&event);
+  std::string reason = error != RD_KAFKA_RESP_ERR_NO_ERROR ? rd_kafka_event_error_string(&event) : "";
+  std::size_t count = 0;
+  const rd_kafka_CreateTopics_result_t* result = rd_kafka_event_CreateTopics_result(&event);
+  const rd_kafka_topic_result_t** results =
+      result == nullptr ? nullptr : rd_kafka_CreateTopics_result_topics(result, &count);
+  if (error == RD_KAFKA_RESP_ERR_NO_ERROR && count == 1) {
+    error = rd_kafka_topic_result_error(results[0]);
+    const char* const text = rd_kafka_topic_result_error_string(results[0]);
+    reason = text == nullptr ? rd_kafka_err2str(error) : text;
+  }
+  if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
+    LogInfo("topic created", {{"topic", topic->name}});
+  } else if (error != RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS) {
+    topic->creation_problem = EscapeForTerminal(reason);
+  }
+  topic->asking_since = clock_.SinceBoot();  // the brokers may need a moment to know it
 }
 
 void PublisherCore::OpenUp(Topic& topic, const TopicFinding& finding) {

@@ -49,6 +49,8 @@ struct Topic {
   BootTime asking_since{0};
   bool answer_pending = false;
   int unanswered = 0;                 // questions in a row
+  bool creation_asked = false;        // since it is asked about
+  std::string creation_problem = {};  // why it could not be made
   std::size_t message_bytes_max = 0;  // the topic's limit; 0 when the brokers do not tell
 
   /// The producer its messages go through. Changes only when nothing is in flight, or order would be lost.

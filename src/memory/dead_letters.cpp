@@ -1,5 +1,10 @@
 #include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "memory/database.hpp"
 #include "ops/operator_action.hpp"
@@ -129,6 +134,39 @@ class MemoryDeadLetters final : public DeadLetters {
         [](ParkedRow& row, Timestamp) { row.skipped = true; });
   }
 
+  Result<std::int64_t> CountReroute(const RerouteRequest& request) override {
+    SEALANE_RETURN_IF_ERROR(CheckReroute(request));
+    return database_->WithLog([&](LogState& state) -> Result<std::int64_t> {
+      RerouteRequest all = request;
+      all.limit = std::numeric_limits<std::size_t>::max();
+      return static_cast<std::int64_t>(ToReroute(state, all).size());
+    });
+  }
+  Result<std::int64_t> Reroute(const RerouteRequest& request, const OperatorAction& why) override {
+    SEALANE_RETURN_IF_ERROR(CheckAction(why));
+    SEALANE_RETURN_IF_ERROR(CheckReroute(request));
+    return database_->WithLog([&](LogState& state) -> Result<std::int64_t> {
+      const std::vector<Found> found = ToReroute(state, request);
+      std::map<std::string, std::int64_t> counts;
+      for (const Found& one : found) {
+        ParkedRow& row = *one.row;
+        if (row.event.unit == request.topic + "/" + row.event.key) row.event.unit = request.to + "/" + row.event.key;
+        row.destination = request.to;
+        if (request.waiting) row.event.waits_for = request.to;
+        if (IsFailed(row)) MakeDue(row, database_->clock().Now());
+        row.error_code.clear();
+        row.error_message.clear();
+        state.routes.at(*one.route).rerouted[row.event.seq] = request.to;
+        ++counts[*one.route];
+      }
+      for (const auto& [route, count] : counts) {
+        Record(state, AuditAction(request),
+               AuditTarget(fmt::format("{} events of topic {} to {}", count, request.topic, request.to), route), why);
+      }
+      return static_cast<std::int64_t>(found.size());
+    });
+  }
+
   Result<std::vector<TenantRule>> Tenants(const std::string& route) override {
     return database_->WithLog([&](LogState& state) -> Result<std::vector<TenantRule>> {
       std::vector<TenantRule> rules;
@@ -174,6 +212,27 @@ class MemoryDeadLetters final : public DeadLetters {
     for (const Found& one : found) letters.push_back(Show(state, one));
     return letters;
   }
+  static std::vector<Found> ToReroute(LogState& state, const RerouteRequest& request) {
+    std::vector<Found> found;
+    std::set<std::pair<std::string, std::string>> units;  // with a dead event
+    for (auto& [name, route] : state.routes) {
+      if (!Fits(request.route, name)) continue;
+      for (auto& [seq, row] : route.parked) {
+        const bool dead = row.state == ParkedState::kDead && row.event.topic == request.topic;
+        if (!request.waiting && dead && units.size() < request.limit) units.emplace(name, row.event.unit);
+        if (request.waiting && found.size() < request.limit && row.waits_for_topic() &&
+            row.event.waits_for == request.topic) {
+          found.push_back({&name, &row});
+        }
+      }
+      for (auto& [seq, row] : route.parked) {
+        const bool follows = row.state != ParkedState::kDiscarded && row.event.topic == request.topic &&
+                             !row.waits_for_topic() && units.contains({name, row.event.unit});
+        if (follows) found.push_back({&name, &row});
+      }
+    }
+    return found;
+  }
   static void MakeDue(ParkedRow& row, Timestamp now) {
     row.state = ParkedState::kFailed;
     row.attempts = 0;
@@ -182,8 +241,7 @@ class MemoryDeadLetters final : public DeadLetters {
   }
   void Record(LogState& state, std::string_view action, std::string target, const OperatorAction& why) const {
     const auto id = static_cast<std::int64_t>(state.audit.size()) + 1;
-    state.audit.push_back(
-        {id, database_->clock().Now(), why.actor, std::string(action), std::move(target), why.reason});
+    state.audit.push_back(RecordOf(id, database_->clock().Now(), action, std::move(target), why));
   }
 
   template <class Wanted, class Change>

@@ -264,8 +264,8 @@ class MemoryInboxDesk final : public InboxDesk {
       const Timestamp now = database_->clock().Now();
       for (const Found& one : found) {
         change(one, now);
-        log.audit.push_back({static_cast<std::int64_t>(log.audit.size()) + 1, now, why.actor, std::string(action),
-                             AuditTarget(one.message->id.ToString(), *one.name), why.reason});
+        log.audit.push_back(RecordOf(static_cast<std::int64_t>(log.audit.size()) + 1, now, action,
+                                     AuditTarget(one.message->id.ToString(), *one.name), why));
       }
       return static_cast<std::int64_t>(found.size());
     });

@@ -53,9 +53,8 @@ class Copies final : public Page::Storage {
 class MemoryOutboxLog final : public OutboxLog {
  public:
   MemoryOutboxLog(std::shared_ptr<Database> database, const std::string& route, std::string owner, Clock& clock)
-      : database_(std::move(database)), owner_(std::move(owner)), clock_(clock) {
-    // Routes are never removed here, so the place stays valid.
-    route_ = database_->WithLog([&](LogState& state) { return &state.AddRoute(route); });
+      : database_(std::move(database)), route_(route), owner_(std::move(owner)), clock_(clock) {
+    database_->WithLog([&](LogState& state) { state.AddRoute(route_); });
   }
 
   Result<Membership> Beat(std::chrono::milliseconds ttl) override;
@@ -64,18 +63,24 @@ class MemoryOutboxLog final : public OutboxLog {
   Status Leave() override;
   Result<Horizon> Look() override;
   Result<Page> Read(const ReadRequest& request) override;
+  Result<bool> OthersDone(std::span<const LaneLease> mine, const Horizon& horizon) override;
   Result<SettleReport> Settle(const SettleRequest& request) override;
   Result<std::vector<DueUnit>> BlockedUnits(std::span<const LaneLease> leases) override;
   Result<std::vector<DueUnit>> DueUnits(std::span<const LaneLease> leases, std::span<const std::string> but_tenants,
                                         std::size_t limit) override;
   Result<Page> ReadParked(const DueUnit& unit, std::size_t limit, std::vector<ParkedEntry>& entries) override;
+  Result<std::vector<WaitingTopic>> WaitingTopics(std::span<const LaneLease> leases, std::size_t limit) override;
+  Result<Page> ReadWaiting(const std::string& topic, std::span<const LaneLease> leases,
+                           std::span<const std::string> but_tenants, std::size_t limit,
+                           std::size_t bytes_max) override;
+  Status KeepOrder(std::string_view order) override;
   Result<TendReport> Tend() override;
 
  private:
   /// Runs `work` on the route while nobody else can.
   template <class Work>
   auto OnRoute(const Work& work) {
-    return database_->WithLog([&](LogState&) { return work(*route_, clock_.Now()); });
+    return database_->WithLog([&](LogState& state) { return work(state.AddRoute(route_), clock_.Now()); });
   }
   bool Holds(const RouteState& route, const LaneLease& lease) const;
   static Status CheckPositions(const SettleRequest& request);
@@ -86,9 +91,9 @@ class MemoryOutboxLog final : public OutboxLog {
                                                                         std::span<const LaneLease> leases);
 
   std::shared_ptr<Database> database_;
+  std::string route_;
   std::string owner_;
   Clock& clock_;
-  RouteState* route_ = nullptr;  // guarded by the database
 };
 
 // ---- leases
@@ -101,8 +106,9 @@ Result<Membership> MemoryOutboxLog::Beat(std::chrono::milliseconds ttl) {
     Membership membership;
     membership.lanes = static_cast<std::int32_t>(route.lanes.size());
     membership.live_relays = static_cast<std::int32_t>(route.members.size());
-    const std::int64_t parked = std::ranges::count_if(
-        route.parked, [](const auto& row) { return row.second.state != ParkedState::kDiscarded; });
+    const std::int64_t parked = std::ranges::count_if(route.parked, [](const auto& row) {
+      return row.second.state != ParkedState::kDiscarded && !row.second.waits_for_topic();
+    });
     membership.parked = std::min(parked, std::int64_t{Membership::kParkedCountMax});
     membership.paused = route.paused;
     for (const auto& [tenant, rule] : route.tenants) membership.tenants.push_back(rule);
@@ -193,6 +199,20 @@ Result<Page> MemoryOutboxLog::Read(const ReadRequest& request) {
   });
 }
 
+Result<bool> MemoryOutboxLog::OthersDone(std::span<const LaneLease> mine, const Horizon& horizon) {
+  SEALANE_ASSIGN_OR_RETURN(const std::int64_t until, SeqOf(horizon.cursor));
+  return database_->WithLog([&](LogState& state) -> Result<bool> {
+    const RouteState& route = state.AddRoute(route_);
+    return std::ranges::none_of(state.log, [&](const auto& entry) {
+      const auto& [seq, message] = entry;
+      const auto parked = route.parked.find(seq);
+      if (seq > until || std::ranges::find(mine, message.lane, &LaneLease::lane) != mine.end()) return false;
+      if (parked != route.parked.end()) return parked->second.waits_for_topic();
+      return StatusOf(message, route_, route, clock_.Now()).state != DeliveryState::kPublished;
+    });
+  });
+}
+
 // ---- progress
 // -------------------------------------------------------------------------------------------------------
 
@@ -224,7 +244,10 @@ Result<SettleReport> MemoryOutboxLog::Settle(const SettleRequest& request) {
       if (holds(change.lease)) WriteParked(route, change, now);
     }
     for (const Unpark& unpark : request.unpark) {
-      if (holds(unpark.lease)) route.parked.erase(unpark.seq);
+      if (!holds(unpark.lease)) continue;
+      const auto row = route.parked.find(unpark.seq);
+      if (row == route.parked.end()) continue;
+      if (unpark.waits_for.empty() || row->second.event.waits_for == unpark.waits_for) route.parked.erase(row);
     }
     for (const SettleRequest::Progress& progress : request.progress) {
       if (holds(progress.lease)) WriteProgress(route, progress, now);
@@ -257,6 +280,7 @@ void MemoryOutboxLog::WriteParked(RouteState& route, const ParkChange& change, T
   // A person who gave the event up while it was being tried has the last word.
   if (row.state == ParkedState::kDiscarded) return;
   row.event = change;
+  if (!row.destination.empty() && !change.waits_for.empty()) row.event.waits_for = row.destination;
   row.state = change.state;
   row.attempts = change.attempts;
   row.skipped = change.state == ParkedState::kDead && !change.holds_followers;
@@ -265,6 +289,7 @@ void MemoryOutboxLog::WriteParked(RouteState& route, const ParkChange& change, T
   if (change.error_code.empty()) return;
   row.error_code = change.error_code;
   row.error_message = change.error_message;
+  if (!change.waits_for.empty()) return;  // waiting is not failing
   if (!row.first_failed_at) row.first_failed_at = now;
   row.last_failed_at = now;
 }
@@ -309,7 +334,7 @@ Result<Page> MemoryOutboxLog::ReadParked(const DueUnit& unit, std::size_t limit,
   return database_->WithLog([&](LogState& state) -> Result<Page> {
     const Timestamp now = clock_.Now();
     Page page;
-    for (const auto& [seq, row] : route_->parked) {
+    for (const auto& [seq, row] : state.AddRoute(route_).parked) {
       if (row.event.unit != unit.unit || !row.holds_back()) continue;
       if (entries.size() == limit || !row.may_be_tried(now)) break;
       const auto message = state.log.find(seq);
@@ -321,9 +346,65 @@ Result<Page> MemoryOutboxLog::ReadParked(const DueUnit& unit, std::size_t limit,
             .WithHint("give it up with: sealane dead discard ID --reason ...");
       }
       if (!Copies::Add(page, message->second, kParkedPageBytes)) break;
-      entries.push_back({page.entries.size() - 1, row.state, row.attempts});
+      entries.push_back({page.entries.size() - 1, row.state, row.attempts, row.destination});
     }
     return page;
+  });
+}
+
+// ---- what waits for a topic
+// -----------------------------------------------------------------------------------------
+
+Result<std::vector<WaitingTopic>> MemoryOutboxLog::WaitingTopics(std::span<const LaneLease> leases,
+                                                                 std::size_t limit) {
+  return OnRoute([&](RouteState& route, Timestamp) -> Result<std::vector<WaitingTopic>> {
+    std::map<std::string, std::int64_t> counts;
+    for (const auto& [seq, row] : route.parked) {
+      const bool ours = std::ranges::find(leases, row.lane(), &LaneLease::lane) != leases.end();
+      if (ours && row.waits_for_topic()) ++counts[row.event.waits_for];
+    }
+    std::vector<WaitingTopic> topics;
+    for (const auto& [topic, count] : counts) {
+      if (topics.size() < limit) topics.push_back({topic, std::min(count, std::int64_t{WaitingTopic::kCountMax})});
+    }
+    return topics;
+  });
+}
+
+Result<Page> MemoryOutboxLog::ReadWaiting(const std::string& topic, std::span<const LaneLease> leases,
+                                          std::span<const std::string> but_tenants, std::size_t limit,
+                                          std::size_t bytes_max) {
+  return database_->WithLog([&](LogState& state) -> Result<Page> {
+    Page page;
+    page.caught_up = true;
+    for (const auto& [seq, row] : state.AddRoute(route_).parked) {
+      const bool ours = std::ranges::find(leases, row.lane(), &LaneLease::lane) != leases.end();
+      const bool wanted = std::ranges::find(but_tenants, row.event.tenant) == but_tenants.end();
+      if (!ours || !wanted || !row.waits_for_topic() || row.event.waits_for != topic) continue;
+      const auto message = state.log.find(seq);
+      if (message == state.log.end()) continue;
+      if (page.entries.size() == limit || !Copies::Add(page, message->second, bytes_max)) {
+        page.caught_up = false;
+        break;
+      }
+    }
+    return page;
+  });
+}
+
+Status MemoryOutboxLog::KeepOrder(std::string_view order) {
+  return OnRoute([&](RouteState& route, Timestamp now) -> Status {
+    if (route.order_mode == order) return Ok();
+    const auto parked = std::ranges::count_if(route.parked, [](const auto& row) {
+      return row.second.state != ParkedState::kDiscarded && !row.second.waits_for_topic();
+    });
+    const auto relays = std::ranges::count_if(
+        route.members, [&](const auto& member) { return member.first != owner_ && member.second.expires_at > now; });
+    if (!route.order_mode.empty() && (parked > 0 || relays > 0)) {
+      return OrderChanged(route_, route.order_mode, order, parked, relays);
+    }
+    route.order_mode = order;
+    return Ok();
   });
 }
 

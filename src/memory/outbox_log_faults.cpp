@@ -28,6 +28,9 @@ class FaultyLog final : public OutboxLog {
   Result<Page> Read(const ReadRequest& request) override {
     return faults_->Run(LogCall::kRead, [&] { return log_->Read(request); });
   }
+  Result<bool> OthersDone(std::span<const LaneLease> mine, const Horizon& horizon) override {
+    return faults_->Run(LogCall::kOthersDone, [&] { return log_->OthersDone(mine, horizon); });
+  }
   Result<SettleReport> Settle(const SettleRequest& request) override {
     return faults_->Run(LogCall::kSettle, [&] { return log_->Settle(request); });
   }
@@ -40,6 +43,18 @@ class FaultyLog final : public OutboxLog {
   }
   Result<Page> ReadParked(const DueUnit& unit, std::size_t limit, std::vector<ParkedEntry>& entries) override {
     return faults_->Run(LogCall::kReadParked, [&] { return log_->ReadParked(unit, limit, entries); });
+  }
+  Result<std::vector<WaitingTopic>> WaitingTopics(std::span<const LaneLease> leases, std::size_t limit) override {
+    return faults_->Run(LogCall::kWaitingTopics, [&] { return log_->WaitingTopics(leases, limit); });
+  }
+  Result<Page> ReadWaiting(const std::string& topic, std::span<const LaneLease> leases,
+                           std::span<const std::string> but_tenants, std::size_t limit,
+                           std::size_t bytes_max) override {
+    return faults_->Run(LogCall::kReadWaiting,
+                        [&] { return log_->ReadWaiting(topic, leases, but_tenants, limit, bytes_max); });
+  }
+  Status KeepOrder(std::string_view order) override {
+    return faults_->Run(LogCall::kKeepOrder, [&] { return log_->KeepOrder(order); });
   }
   Result<TendReport> Tend() override {
     return faults_->Run(LogCall::kTend, [&] { return log_->Tend(); });

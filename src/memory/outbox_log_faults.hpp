@@ -17,13 +17,17 @@ enum class LogCall : std::uint8_t {
   kLeave,
   kLook,
   kRead,
+  kOthersDone,
   kSettle,
   kBlockedUnits,
   kDueUnits,
   kReadParked,
+  kWaitingTopics,
+  kReadWaiting,
+  kKeepOrder,
   kTend,
 };
-inline constexpr std::size_t kLogCalls = 11;
+inline constexpr std::size_t kLogCalls = 15;
 
 /// Which calls of logs fail, and how.
 using LogFaults = CallFaults<LogCall, kLogCalls>;

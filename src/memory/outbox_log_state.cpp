@@ -60,6 +60,9 @@ Result<std::int64_t> SeqOf(std::string_view cursor) {
 RouteStatus StatusOf(const StoredMessage& message, const std::string& name, const RouteState& route, Timestamp now) {
   RouteStatus status;
   status.route = name;
+  if (const auto chosen = route.rerouted.find(message.seq); chosen != route.rerouted.end()) {
+    status.rerouted_to = chosen->second;
+  }
   if (const auto found = route.parked.find(message.seq); found != route.parked.end()) {
     const ParkedRow& row = found->second;
     status.state = StateOf(row.state);

@@ -25,10 +25,13 @@ struct ParkedRow {
   std::optional<Timestamp> last_failed_at = {};
   std::string error_code = {};
   std::string error_message = {};
+  std::string destination = {};  ///< the topic that an operator chose
 
   Lane lane() const { return event.lease.lane; }
+  /// Whether it waits for a topic, and has not failed.
+  bool waits_for_topic() const { return state == ParkedState::kWaiting && !event.waits_for.empty(); }
   /// Whether its followers wait for it.
-  bool holds_back() const { return state != ParkedState::kDiscarded && !skipped; }
+  bool holds_back() const { return state != ParkedState::kDiscarded && !skipped && !waits_for_topic(); }
   bool may_be_tried(Timestamp now) const {
     return state != ParkedState::kDead && (!next_attempt_at || *next_attempt_at <= now);
   }
@@ -64,6 +67,8 @@ struct RouteState {
   std::map<std::string, TenantRule> tenants = {};
   std::deque<Settlement> settlements = {};  ///< oldest first
   bool paused = false;
+  std::string order_mode = {};                        ///< empty until a relay has run it
+  std::map<std::int64_t, std::string> rerouted = {};  ///< by seq: the topic that an operator chose
 };
 
 /// The log and everything relays and operators have written about it.

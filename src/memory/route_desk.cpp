@@ -3,6 +3,7 @@
 
 #include "memory/database.hpp"
 #include "memory/memory_store.hpp"
+#include "ops/operator_action.hpp"
 
 namespace sealane::memory {
 namespace {
@@ -61,7 +62,60 @@ class MemoryRouteDesk final : public RouteDesk {
     });
   }
 
+  Status Add(const std::string& route, const RouteStart& start, const OperatorAction& why) override {
+    SEALANE_RETURN_IF_ERROR(CheckAction(why));
+    SEALANE_RETURN_IF_ERROR(CheckRouteName(route));
+    return database_->WithLog([&](LogState& state) -> Status {
+      if (state.routes.contains(route)) return RouteExists(route);
+      std::int64_t done = start.kind == RouteStart::Kind::kBeginning ? 0 : state.seq_high;
+      if (start.kind == RouteStart::Kind::kTime) {
+        const auto first =
+            std::ranges::find_if(state.log, [&](const auto& entry) { return entry.second.appended_at >= start.at; });
+        if (first != state.log.end()) done = first->first - 1;
+      }
+      for (LaneState& lane : state.AddRoute(route).lanes) lane.positions.main = PositionAt(done);
+      Record(state, "route.add", route, why);
+      return Ok();
+    });
+  }
+
+  Status Remove(const std::string& route, const OperatorAction& why) override {
+    SEALANE_RETURN_IF_ERROR(CheckAction(why));
+    return database_->WithLog([&](LogState& state) -> Status {
+      const auto found = state.routes.find(route);
+      if (found == state.routes.end()) return UnknownRoute(route);
+      const Timestamp now = database_->clock().Now();
+      if (std::ranges::any_of(found->second.members,
+                              [&](const auto& member) { return member.second.expires_at > now; })) {
+        return RouteBusy(route);
+      }
+      state.routes.erase(found);
+      Record(state, "route.remove", route, why);
+      return Ok();
+    });
+  }
+
+  // There is no other server.
+  Result<RebaseReport> PlanRebase() override {
+    SEALANE_ASSIGN_OR_RETURN(const RouteReport report, Look());
+    RebaseReport plan{.needed = false, .home = "this process", .here = "this process"};
+    for (const RouteSummary& route : report.routes) {
+      plan.routes.push_back(
+          {.route = route.route, .published = report.seq_high - route.pending, .pending = route.pending});
+    }
+    return plan;
+  }
+  Result<RebaseReport> Rebase(const OperatorAction& why) override {
+    SEALANE_RETURN_IF_ERROR(CheckAction(why));
+    return PlanRebase();
+  }
+
  private:
+  void Record(LogState& state, std::string_view action, const std::string& target, const OperatorAction& why) {
+    const auto id = static_cast<std::int64_t>(state.audit.size()) + 1;
+    state.audit.push_back(RecordOf(id, database_->clock().Now(), action, target, why));
+  }
+
   std::shared_ptr<Database> database_;
 };
 

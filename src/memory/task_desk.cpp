@@ -113,8 +113,8 @@ class MemoryTaskDesk final : public TaskDesk {
         if (changed == limit) break;
         if (!wanted(record)) continue;
         change(record, now);
-        log.audit.push_back({static_cast<std::int64_t>(log.audit.size()) + 1, now, why.actor, std::string(action),
-                             AuditTarget(record.task.id.ToString(), record.task.task.target), why.reason});
+        log.audit.push_back(RecordOf(static_cast<std::int64_t>(log.audit.size()) + 1, now, action,
+                                     AuditTarget(record.task.id.ToString(), record.task.task.target), why));
         ++changed;
       }
       return static_cast<std::int64_t>(changed);

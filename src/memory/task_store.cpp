@@ -138,13 +138,14 @@ class MemoryTaskStore final : public TaskStore {
     });
   }
 
-  Result<std::int64_t> Prune(std::span<const std::string> targets, Timestamp before, std::size_t limit) override {
+  Result<std::int64_t> Prune(std::span<const std::string> targets, milliseconds age, std::size_t limit) override {
+    const Timestamp now = database_->clock().Now();
     return database_->WithTasks([&](TaskTables& tables) -> Result<std::int64_t> {
       std::vector<EventId> old;
       for (const auto& [place, record] : tables.tasks) {
-        const bool meant = targets.empty() || Names(targets, &record);
-        if (meant && record.is_over() && *record.ended_at < before && old.size() < limit)
-          old.push_back(record.task.id);
+        if (!Names(targets, &record) || !record.is_over() || old.size() >= limit) continue;
+        // Compared as durations: a very long retention would lie before the beginning of time.
+        if (now - *record.ended_at > age) old.push_back(record.task.id);
       }
       for (const EventId& id : old) tables.Erase(id);
       return static_cast<std::int64_t>(old.size());

@@ -25,8 +25,9 @@ class FaultyTaskStore final : public TaskStore {
   Result<TaskCounts> Count() override {
     return faults_->Run(TaskCall::kCount, [&] { return store_->Count(); });
   }
-  Result<std::int64_t> Prune(std::span<const std::string> targets, Timestamp before, std::size_t limit) override {
-    return faults_->Run(TaskCall::kPrune, [&] { return store_->Prune(targets, before, limit); });
+  Result<std::int64_t> Prune(std::span<const std::string> targets, std::chrono::milliseconds age,
+                             std::size_t limit) override {
+    return faults_->Run(TaskCall::kPrune, [&] { return store_->Prune(targets, age, limit); });
   }
 
  private:

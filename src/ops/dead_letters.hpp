@@ -46,6 +46,16 @@ struct DeadLetterFilter {
   std::size_t limit = 50;
 };
 
+/// Events that are to go to another topic at the destination than the one they were for.
+struct RerouteRequest {
+  std::optional<std::string> route = {};
+  std::string topic;  ///< of dead events: their own; of waiting ones: the topic that is missing
+  std::string to;
+  /// Those that wait for the topic. Otherwise: dead events of the topic, and what waits behind them.
+  bool waiting = false;
+  std::size_t limit = 1'000;  ///< waiting events, or keys with a dead event, that one call changes
+};
+
 /// Who does something, and why. Both are required and end up in the audit trail.
 struct OperatorAction {
   std::string actor;
@@ -59,6 +69,9 @@ struct AuditRecord {
   std::string action;  ///< `dead.retry`, `dead.discard`, `dead.skip`, `tenant.pause`, ...
   std::string target;  ///< event id, tenant, ...
   std::string reason;
+  std::string login;        ///< of the database server; of a file, the operating system's user; empty: not known
+  std::string client;       ///< address of the client, empty for a local socket; of a file, the host
+  std::string application;  ///< the program's name as it told the server; of a file, the program's file name
 };
 
 /// Port: what operators can do about events that were set aside, and about tenants. Every change and its audit record
@@ -83,6 +96,12 @@ class DeadLetters {
   /// Lets the followers of a dead event go on; the event itself stays dead and can be retried later, out of order.
   virtual Result<std::int64_t> Skip(const EventId& id, std::optional<std::string> route,
                                     const OperatorAction& why) = 0;
+
+  /// How many events Reroute() would change in all.
+  virtual Result<std::int64_t> CountReroute(const RerouteRequest& request) = 0;
+  /// Sends the first of them, in order, to the other topic. Returns how many; 0: none is left. Dead events are due at
+  /// once, attempts counted from zero again.
+  virtual Result<std::int64_t> Reroute(const RerouteRequest& request, const OperatorAction& why) = 0;
 
   virtual Result<std::vector<TenantRule>> Tenants(const std::string& route) = 0;
   /// Replaces the rule of its tenant.

@@ -9,6 +9,7 @@
 #include "sealane/clock.hpp"
 #include "sealane/result.hpp"
 
+#include "ops/dead_letters.hpp"
 #include "outbox/outbox_log.hpp"
 
 namespace sealane {
@@ -55,7 +56,28 @@ struct RouteReport {
   std::vector<RelayMember> relays = {};  ///< also those that have stopped beating and are not forgotten yet
 };
 
-/// Port: how far the routes of an outbox are, for people who watch. Changes nothing. One connection, not thread-safe.
+/// Where a new route begins.
+struct RouteStart {
+  enum class Kind : std::uint8_t { kBeginning, kNow, kTime };
+  Kind kind = Kind::kBeginning;
+  Timestamp at{};  ///< of kTime: events appended then or later, and a few that were appended shortly before
+};
+
+/// What rebasing an outbox does, or did.
+struct RebaseReport {
+  bool needed = false;  ///< the positions do not fit the server that the outbox is on now
+  std::string home;     ///< the server that they belong to
+  std::string here;     ///< the one that this is
+  struct Route {
+    std::string route;
+    std::int64_t published = 0;  ///< events of the log that the route has come to, parked ones among them
+    std::int64_t pending = 0;    ///< that it will publish
+  };
+  std::vector<Route> routes = {};
+};
+
+/// Port: the routes of an outbox, for operators. Every change and its audit record commit together. One connection,
+/// not thread-safe.
 class RouteDesk {
  public:
   /// However much there is, a look counts at most about so many rows of the log and of what was set aside.
@@ -68,6 +90,18 @@ class RouteDesk {
 
   /// Routes and relays in the order of their names.
   virtual Result<RouteReport> Look() = 0;
+
+  /// kRejected (`route_exists`, `invalid_route_name`).
+  virtual Status Add(const std::string& route, const RouteStart& start, const OperatorAction& why) = 0;
+  /// Removes a route with its positions, its tenants' rules and the records of what is parked on it; events stay in
+  /// the log. kRejected (`unknown_route`; `route_busy` while a live relay works on it).
+  virtual Status Remove(const std::string& route, const OperatorAction& why) = 0;
+
+  /// What Rebase() would do. May read the whole log.
+  virtual Result<RebaseReport> PlanRebase() = 0;
+  /// Makes the positions of all routes fit the server that the outbox is on now, after it was restored or moved
+  /// there. Every event that a route had not come to will be published; relays take their lanes anew. All or nothing.
+  virtual Result<RebaseReport> Rebase(const OperatorAction& why) = 0;
 };
 
 }  // namespace sealane

@@ -19,7 +19,8 @@ namespace sealane {
 using Lane = std::int32_t;
 
 /// How far a flow of a lane is done. Made and read by the store alone; everybody else keeps it, compares it and hands
-/// it back.
+/// it back. It belongs to the server or file it was made on: after a change of that, the log refuses it (kFenced
+/// `server_changed`), lanes are lost, and their positions come anew from the store.
 ///
 /// Done is what the store had committed at `cursor`; and, of what it had committed at `window` (unless that is
 /// empty), what has a sequence number up to `seq`.
@@ -70,8 +71,9 @@ struct Membership {
   std::int32_t lanes = 0;        ///< how many the outbox has
   std::int32_t live_relays = 1;  ///< of this route, this one included
   std::vector<LaneLease> held;   ///< still ours, now for another ttl; a lane that is missing is lost
-  std::int64_t parked = 0;       ///< rows set aside on this route (bounded count, see kParkedCountMax)
-  bool paused = false;           ///< an operator has paused the whole route
+  /// Rows parked on this route, those that wait for a topic left out (bounded count, see kParkedCountMax).
+  std::int64_t parked = 0;
+  bool paused = false;  ///< an operator has paused the whole route
   std::vector<TenantRule> tenants;
 
   static constexpr std::int64_t kParkedCountMax = 100'000;
@@ -152,12 +154,17 @@ struct ParkChange {
   std::string error_code = {};                                ///< with a message: a failure now
   std::string error_message = {};
   bool holds_followers = true;  ///< false: dead, and the events behind it go on
+  /// With kWaiting, not empty: the destination has no topic of this name, and the event waits for it. It has not
+  /// failed, holds back nothing, and is not counted by Membership::parked.
+  std::string waits_for = {};
 };
 
 /// An event that was set aside was published: its record goes.
 struct Unpark {
   LaneLease lease;
   std::int64_t seq = 0;
+  /// Not empty: only while it waits for this topic. An operator may have chosen another in the meantime.
+  std::string waits_for = {};
 };
 
 /// Everything a relay writes about its progress, in one transaction. Each part counts only when the store still knows
@@ -193,12 +200,25 @@ struct ParkedEntry {
   std::size_t entry = 0;  ///< index in the page that came with it
   ParkedState state = ParkedState::kWaiting;
   std::int32_t attempts = 0;
+  std::string destination = {};  ///< the topic that an operator chose for it; empty: the route's own choice
+};
+
+/// A topic that the destination did not have when events for it came.
+struct WaitingTopic {
+  std::string topic;
+  std::int64_t events = 0;  ///< that wait for it, counted up to kCountMax
+
+  static constexpr std::int64_t kCountMax = 10'000;
 };
 
 struct TendReport {
   std::int32_t partitions_made = 0;
   std::int64_t forgotten = 0;  ///< old settlements, fingerprints, responses
 };
+
+/// The error of OutboxLog::KeepOrder().
+Error OrderChanged(std::string_view route, std::string_view recorded, std::string_view wanted, std::int64_t parked,
+                   std::int64_t relays);
 
 /// Port: the outbox as one relay sees it on one route: leases, the log, progress, and what was set aside.
 ///
@@ -227,6 +247,9 @@ class OutboxLog {
   /// Committed events after `from`, up to the horizon at most, in a page of bounded size. A page may be empty and
   /// still move the position.
   virtual Result<Page> Read(const ReadRequest& request) = 0;
+  /// Whether lanes of this route other than `mine`, whichever relay has them, are done up to the horizon: published,
+  /// parked, or empty.
+  virtual Result<bool> OthersDone(std::span<const LaneLease> mine, const Horizon& horizon) = 0;
 
   // ---- progress ----
 
@@ -244,6 +267,24 @@ class OutboxLog {
   /// `entries` and the page belong together. An event whose row is gone from the log comes out as kCorrupt
   /// (`parked_row_missing`).
   virtual Result<Page> ReadParked(const DueUnit& unit, std::size_t limit, std::vector<ParkedEntry>& entries) = 0;
+
+  // ---- what waits for a topic ----
+
+  /// The topics that events of these lanes wait for, at most `limit`, in the order of their names.
+  virtual Result<std::vector<WaitingTopic>> WaitingTopics(std::span<const LaneLease> leases, std::size_t limit) = 0;
+  /// The first events of these lanes that wait for the topic and are of none of these tenants, in the order of their
+  /// seq, at most `limit` and `bytes_max` (exceeded only by a page with a single entry). Page::caught_up: there are
+  /// no more. An event whose row is gone from the log is left out.
+  virtual Result<Page> ReadWaiting(const std::string& topic, std::span<const LaneLease> leases,
+                                   std::span<const std::string> but_tenants, std::size_t limit,
+                                   std::size_t bytes_max) = 0;
+
+  // ---- what the route was set up with ----
+
+  /// Records the order mode that the route is run with (`key`, `tenant`, `global`, `none`). kMisconfigured
+  /// (`order_changed`) when another one is recorded and parked events, or other live relays, still go by that.
+  /// kMisconfigured (`lanes_changed`) when the number of lanes is not the one of the installation.
+  virtual Status KeepOrder(std::string_view order) = 0;
 
   // ---- housekeeping ----
 

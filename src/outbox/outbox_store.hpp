@@ -30,6 +30,7 @@ struct RouteStatus {
   std::optional<Timestamp> published_at = {};
   std::string last_error_code = {};
   std::string last_error_message = {};
+  std::string rerouted_to = {};  ///< the topic that an operator chose instead of the event's own
 };
 
 /// An event as the log holds it.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
+#include "postgres/session_settings.hpp"
 #include "postgres/sql_state.hpp"
 
 namespace sealane::postgres {
@@ -140,28 +141,36 @@ Status Call::Send(PGconn* connection) const {
 
 Result<PgResult> Call::Run(PGconn* connection) const {
   const Pointers pointers = Point();
-  PgResult result(PQexecParams(connection, Sql().c_str(), static_cast<int>(types_.size()), types_.data(),
-                               pointers.values.data(), pointers.lengths.data(), pointers.formats.data(), 0));
+  PgResult result(RunParams(connection, Sql(), static_cast<int>(types_.size()), types_.data(), pointers.values.data(),
+                            pointers.lengths.data(), pointers.formats.data(), 0));
   SEALANE_RETURN_IF_ERROR(CheckResult(connection, result.get()));
   return result;
 }
 
 PipelineReport RunTogether(PGconn* connection, std::span<const Call> calls) {
   PipelineReport report;
+  // Of a pooled connection; right behind the call that begins the transaction.
+  const std::string* const settings = PendingSettings(connection);
+  const std::size_t settings_at = !calls.empty() && BeginsTransaction(calls.front().Sql()) ? 1 : 0;
   if (PQenterPipelineMode(connection) != 1) {
     report.error = SendError(connection);
     return report;
   }
   std::size_t sent = 0;
   std::optional<Error> unsent;
-  for (const Call& call : calls) {
-    if (Status status = call.Send(connection); !status) {
-      unsent = std::move(status).error();
-      break;
-    }
-    ++sent;
+  const auto send = [&](const Call& call) {
+    if (Status status = call.Send(connection); !status) unsent = std::move(status).error();
+    if (!unsent) ++sent;
+    return !unsent;
+  };
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (settings != nullptr && i == settings_at && !send(Call(*settings))) break;
+    if (!send(calls[i])) break;
   }
   report = EndPipeline(connection, sent);
+  if (settings != nullptr && report.results.size() > settings_at) {
+    report.results.erase(report.results.begin() + static_cast<std::ptrdiff_t>(settings_at));
+  }
   if (unsent && !report.error) report.error = std::move(unsent);
   return report;
 }

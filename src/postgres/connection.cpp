@@ -7,6 +7,7 @@
 #include <poll.h>
 
 #include "base/text.hpp"
+#include "postgres/session_settings.hpp"
 #include "postgres/sql_state.hpp"
 
 namespace sealane::postgres {
@@ -96,12 +97,12 @@ Result<Connection> Connection::Open(const Options& options) {
   }
   // Statements here are short. What the server expects of partitions without statistics is so much that it would
   // compile some of them first, for up to a second each time.
-  const std::array<TextParameter, 1> timeout = {std::to_string(options.statement_timeout.count())};
-  SEALANE_RETURN_IF_ERROR(Execute(handle,
-                                  "SELECT set_config('statement_timeout', $1, false), "
-                                  "set_config('TimeZone', 'UTC', false), set_config('jit', 'off', false), "
-                                  "set_config('standard_conforming_strings', 'on', false)",
-                                  timeout));
+  const std::array<Setting, 4> settings = {
+      Setting{"statement_timeout", std::to_string(options.statement_timeout.count())},
+      {"TimeZone", "UTC"},
+      {"jit", "off"},
+      {"standard_conforming_strings", "on"}};
+  SEALANE_RETURN_IF_ERROR(BeginSession(handle, options.pooled, settings));
   return connection;
 }
 
@@ -109,8 +110,8 @@ Result<PgResult> Execute(PGconn* connection, const std::string& sql, std::span<c
   std::vector<const char*> values;
   values.reserve(parameters.size());
   for (const TextParameter& parameter : parameters) values.push_back(parameter ? parameter->c_str() : nullptr);
-  PgResult result(PQexecParams(connection, sql.c_str(), static_cast<int>(values.size()), nullptr, values.data(),
-                               nullptr, nullptr, 0));
+  PgResult result(
+      RunParams(connection, sql, static_cast<int>(values.size()), nullptr, values.data(), nullptr, nullptr, 0));
   SEALANE_RETURN_IF_ERROR(CheckResult(connection, result.get()));
   return result;
 }

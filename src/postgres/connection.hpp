@@ -28,7 +28,8 @@ using TextParameter = std::optional<std::string>;
 /// The schema name as it may stand in SQL text: checked against [a-z_][a-z0-9_]{0,39}, then quoted.
 Result<std::string> QuoteSchema(std::string_view schema);
 
-/// Runs one statement on somebody's connection with parameters in text form; results come in text form too.
+/// Runs one statement on a connection with parameters in text form; results come in text form too. On a connection of
+/// ours it has the settings of that connection (session_settings.hpp).
 Result<PgResult> Execute(PGconn* connection, const std::string& sql, std::span<const TextParameter> parameters = {});
 
 /// Text of one field; empty for null.
@@ -43,7 +44,8 @@ Timestamp TimeAt(const PgResult& result, int row, int column);
 /// A connection of our own. One owner, one thread.
 class Connection {
  public:
-  /// Waits at most options.connect_timeout. The session gets UTF8, the statement timeout and UTC.
+  /// Waits at most options.connect_timeout. Statements run with UTF8, the statement timeout and UTC, also through a
+  /// pooler; then no state is left in its sessions.
   static Result<Connection> Open(const Options& options);
 
   PGconn* get() const { return handle_.get(); }

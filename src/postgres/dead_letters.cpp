@@ -31,23 +31,18 @@ Conditions ConditionsOf(const DeadLetterFilter& filter) {
   return conditions;
 }
 
-Conditions ConditionsOf(const EventId& id, const std::optional<std::string>& route) {
+Conditions ConditionsOf(const EventId& id) {
   Conditions conditions;
   conditions.Add("p.event_id", id.ToString());
-  conditions.AddIf("p.route", route);
   return conditions;
 }
 
-/// What an operator can do to a parked event: which states allow it, and what it writes.
+/// What an operator changes: an action of operator_dead(), and which events it is about.
 struct Change {
   std::string_view action;
-  std::string_view applies_to;
-  std::string_view set;
+  std::optional<EventId> id = {};
+  DeadLetterFilter which = {};
 };
-constexpr Change kRetry{"dead.retry", "p.state IN ('FAILED', 'DEAD')",
-                        "state = 'FAILED', attempts = 0, next_attempt_at = clock_timestamp(), skipped = false"};
-constexpr Change kDiscard{"dead.discard", "p.state <> 'DISCARDED'", "state = 'DISCARDED', next_attempt_at = NULL"};
-constexpr Change kSkip{"dead.skip", "p.state = 'DEAD' AND NOT p.skipped", "skipped = true"};
 
 constexpr std::string_view kLongestWaitingFirst = "p.first_failed_at NULLS LAST, p.seq, p.route";
 
@@ -111,24 +106,26 @@ class PostgresDeadLetters final : public DeadLetters {
     return Select(ConditionsOf(filter), filter.limit);
   }
   Result<std::vector<DeadLetter>> Find(const EventId& id) override {
-    return Select(ConditionsOf(id, std::nullopt), kDeadLettersMax);
+    return Select(ConditionsOf(id), kDeadLettersMax);
   }
 
   Result<std::int64_t> Retry(const DeadLetterFilter& which, const OperatorAction& why) override {
-    return Apply(kRetry, ConditionsOf(which), which.limit, why);
+    return Apply({.action = "retry", .which = which}, why);
   }
   Result<std::int64_t> Retry(const EventId& id, std::optional<std::string> route,
                              const OperatorAction& why) override {
-    return Apply(kRetry, ConditionsOf(id, route), kDeadLettersMax, why);
+    return Apply(OfOne("retry", id, std::move(route)), why);
   }
   Result<std::int64_t> Discard(const EventId& id, std::optional<std::string> route,
                                const OperatorAction& why) override {
-    return Apply(kDiscard, ConditionsOf(id, route), kDeadLettersMax, why);
+    return Apply(OfOne("discard", id, std::move(route)), why);
   }
   Result<std::int64_t> Skip(const EventId& id, std::optional<std::string> route, const OperatorAction& why) override {
-    return Apply(kSkip, ConditionsOf(id, route), kDeadLettersMax, why);
+    return Apply(OfOne("skip", id, std::move(route)), why);
   }
 
+  Result<std::int64_t> CountReroute(const RerouteRequest& request) override;
+  Result<std::int64_t> Reroute(const RerouteRequest& request, const OperatorAction& why) override;
   Result<std::vector<TenantRule>> Tenants(const std::string& route) override;
   Status SetTenant(const std::string& route, const TenantRule& rule, const OperatorAction& why) override;
   Status SetPaused(const std::string& route, bool paused, const OperatorAction& why) override;
@@ -136,11 +133,13 @@ class PostgresDeadLetters final : public DeadLetters {
 
  private:
   Result<std::vector<DeadLetter>> Select(Conditions conditions, std::size_t limit);
-  Result<std::int64_t> Apply(const Change& change, Conditions conditions, std::size_t limit,
-                             const OperatorAction& why);
-  /// Locks the route to the end of the transaction, so that changes of its rules follow one another.
-  Status LockRoute(const std::string& route);
-  Status Record(std::string_view action, std::string target, const OperatorAction& why);
+  static Change OfOne(std::string_view action, const EventId& id, std::optional<std::string> route) {
+    return {.action = action, .id = id, .which = {.route = std::move(route), .limit = kDeadLettersMax}};
+  }
+  /// The changes and their audit records are one statement. An operator has no right to change a table otherwise.
+  Result<std::int64_t> Apply(const Change& change, const OperatorAction& why);
+  /// Of a function that says false when there is no such route.
+  Status ChangeRoute(const std::string& route, const std::string& sql, std::span<const TextParameter> parameters);
 
   Connection connection_;
   std::string schema_;
@@ -170,48 +169,59 @@ Result<std::vector<DeadLetter>> PostgresDeadLetters::Select(Conditions condition
   return letters;
 }
 
-Result<std::int64_t> PostgresDeadLetters::Apply(const Change& change, Conditions conditions, std::size_t limit,
-                                                const OperatorAction& why) {
+Result<std::int64_t> PostgresDeadLetters::Apply(const Change& change, const OperatorAction& why) {
   SEALANE_RETURN_IF_ERROR(CheckAction(why));
-  const std::string limit_parameter =
-      conditions.Bind(std::to_string(std::clamp<std::size_t>(limit, 1, kDeadLettersMax)));
-  const std::string actor = conditions.Bind(why.actor);
-  const std::string action = conditions.Bind(std::string(change.action));
-  const std::string reason = conditions.Bind(why.reason);
-  const std::string on = conditions.Bind(AuditTarget("", ""));  // what stands between the event and the route
-  // One statement, so the changes and their records commit together. Locked in one order, so that two operators do
-  // not wait for each other in a circle.
-  const std::string sql = fmt::format(
-      "WITH chosen AS (SELECT p.route, p.seq FROM {0}.parked p WHERE {1} AND {2} ORDER BY {3} LIMIT {4}::int8"
-      " FOR UPDATE),"
-      " changed AS (UPDATE {0}.parked p SET {5} FROM chosen c WHERE p.route = c.route AND p.seq = c.seq"
-      " RETURNING p.route, p.event_id),"
-      " recorded AS (INSERT INTO {0}.audit (actor, action, target, reason)"
-      " SELECT {6}, {7}, event_id::text || {9} || route, {8} FROM changed RETURNING 1)"
-      " SELECT count(*) FROM recorded",
-      schema_, conditions.sql, change.applies_to, kLongestWaitingFirst, limit_parameter, change.set, actor, action,
-      reason, on);
-  const auto changed = Execute(connection_.get(), sql, conditions.parameters);
+  const DeadLetterFilter& which = change.which;
+  const std::array<TextParameter, 11> parameters = {
+      std::string(change.action),
+      change.id ? TextParameter(change.id->ToString()) : std::nullopt,
+      which.route,
+      which.tenant,
+      which.topic,
+      which.key,
+      which.error_code,
+      which.state ? TextParameter(ToString(*which.state)) : std::nullopt,
+      std::to_string(std::clamp<std::size_t>(which.limit, 1, kDeadLettersMax)),
+      why.actor,
+      why.reason};
+  const auto changed = Execute(
+      connection_.get(),
+      fmt::format("SELECT {}.operator_dead($1, $2::uuid, $3, $4, $5, $6, $7, $8, $9::int8, $10, $11)", schema_),
+      parameters);
   if (changed) return IntAt(*changed, 0, 0);
   return ChangeFailed(connection_.get(), changed.error());
 }
 
-Status PostgresDeadLetters::LockRoute(const std::string& route) {
-  const std::array<TextParameter, 1> parameters = {route};
+Result<std::int64_t> PostgresDeadLetters::CountReroute(const RerouteRequest& request) {
+  SEALANE_RETURN_IF_ERROR(CheckReroute(request));
+  const std::array<TextParameter, 4> parameters = {request.route, request.topic, request.waiting ? "t" : "f",
+                                                   std::nullopt};
   SEALANE_ASSIGN_OR_RETURN(
-      const PgResult result,
-      Execute(connection_.get(), fmt::format("SELECT 1 FROM {}.route WHERE name = $1 FOR NO KEY UPDATE", schema_),
+      const PgResult counted,
+      Execute(connection_.get(),
+              fmt::format("SELECT count(*) FROM {}.rows_to_reroute($1, $2, $3::bool, $4::int8)", schema_),
               parameters));
-  if (PQntuples(result.get()) == 0) return UnknownRoute(route);
-  return Ok();
+  return IntAt(counted, 0, 0);
 }
 
-Status PostgresDeadLetters::Record(std::string_view action, std::string target, const OperatorAction& why) {
-  const std::array<TextParameter, 4> parameters = {why.actor, std::string(action), std::move(target), why.reason};
-  SEALANE_RETURN_IF_ERROR(
+Result<std::int64_t> PostgresDeadLetters::Reroute(const RerouteRequest& request, const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  SEALANE_RETURN_IF_ERROR(CheckReroute(request));
+  const std::array<TextParameter, 7> parameters = {
+      request.route, request.topic, request.to, request.waiting ? "t" : "f", std::to_string(request.limit),
+      why.actor,     why.reason};
+  const auto changed =
       Execute(connection_.get(),
-              fmt::format("INSERT INTO {}.audit (actor, action, target, reason) VALUES ($1, $2, $3, $4)", schema_),
-              parameters));
+              fmt::format("SELECT {}.operator_reroute($1, $2, $3, $4::bool, $5::int8, $6, $7)", schema_), parameters);
+  if (changed) return IntAt(*changed, 0, 0);
+  return ChangeFailed(connection_.get(), changed.error());
+}
+
+Status PostgresDeadLetters::ChangeRoute(const std::string& route, const std::string& sql,
+                                        std::span<const TextParameter> parameters) {
+  const auto changed = Execute(connection_.get(), sql, parameters);
+  if (!changed) return ChangeFailed(connection_.get(), changed.error());
+  if (!IsTrue(*changed, 0, 0)) return UnknownRoute(route);
   return Ok();
 }
 
@@ -238,46 +248,34 @@ Result<std::vector<TenantRule>> PostgresDeadLetters::Tenants(const std::string& 
 Status PostgresDeadLetters::SetTenant(const std::string& route, const TenantRule& rule, const OperatorAction& why) {
   SEALANE_RETURN_IF_ERROR(CheckAction(why));
   SEALANE_RETURN_IF_ERROR(CheckRule(rule));
-  ShortTransaction transaction(connection_.get());
-  SEALANE_RETURN_IF_ERROR(transaction.Begin());
-  SEALANE_RETURN_IF_ERROR(LockRoute(route));
-  SEALANE_ASSIGN_OR_RETURN(const std::vector<TenantRule> rules, Tenants(route));
-  const auto before = std::ranges::find(rules, rule.tenant, &TenantRule::tenant);
-  const std::array<TextParameter, 5> parameters = {route, rule.tenant, rule.paused ? "true" : "false",
-                                                   std::to_string(rule.rate_max), std::to_string(rule.weight)};
-  SEALANE_RETURN_IF_ERROR(
-      Execute(connection_.get(),
-              fmt::format("INSERT INTO {}.tenant_rule (route, tenant, paused, rate_max, weight)"
-                          " VALUES ($1, $2, $3, $4, $5) ON CONFLICT (route, tenant) DO UPDATE"
-                          " SET paused = excluded.paused, rate_max = excluded.rate_max, weight = excluded.weight",
-                          schema_),
-              parameters));
-  const std::string_view action = AuditAction(before == rules.end() ? TenantRule{} : *before, rule);
-  SEALANE_RETURN_IF_ERROR(Record(action, AuditTarget(rule.tenant, route), why));
-  return transaction.Commit();
+  const std::array<TextParameter, 7> parameters = {route,
+                                                   rule.tenant,
+                                                   rule.paused ? "true" : "false",
+                                                   std::to_string(rule.rate_max),
+                                                   std::to_string(rule.weight),
+                                                   why.actor,
+                                                   why.reason};
+  return ChangeRoute(
+      route, fmt::format("SELECT {}.operator_set_tenant($1, $2, $3::boolean, $4::int8, $5::int4, $6, $7)", schema_),
+      parameters);
 }
 
 Status PostgresDeadLetters::SetPaused(const std::string& route, bool paused, const OperatorAction& why) {
   SEALANE_RETURN_IF_ERROR(CheckAction(why));
-  ShortTransaction transaction(connection_.get());
-  SEALANE_RETURN_IF_ERROR(transaction.Begin());
-  SEALANE_RETURN_IF_ERROR(LockRoute(route));
-  const std::array<TextParameter, 2> parameters = {route, paused ? "true" : "false"};
-  SEALANE_RETURN_IF_ERROR(Execute(
-      connection_.get(), fmt::format("UPDATE {}.route SET paused = $2 WHERE name = $1", schema_), parameters));
-  SEALANE_RETURN_IF_ERROR(Record(paused ? "route.pause" : "route.resume", route, why));
-  return transaction.Commit();
+  const std::array<TextParameter, 4> parameters = {route, paused ? "true" : "false", why.actor, why.reason};
+  return ChangeRoute(route, fmt::format("SELECT {}.operator_set_paused($1, $2::boolean, $3, $4)", schema_),
+                     parameters);
 }
 
 Result<std::vector<AuditRecord>> PostgresDeadLetters::Audit(std::size_t limit) {
   const std::array<TextParameter, 1> parameters = {std::to_string(std::min(limit, kDeadLettersMax))};
   SEALANE_ASSIGN_OR_RETURN(
       const PgResult result,
-      Execute(
-          connection_.get(),
-          fmt::format("SELECT id, {}, actor, action, target, reason FROM {}.audit ORDER BY id DESC LIMIT $1::int8",
-                      Micros("at"), schema_),
-          parameters));
+      Execute(connection_.get(),
+              fmt::format("SELECT id, {}, actor, action, target, reason, login, host(client_addr), application_name"
+                          " FROM {}.audit ORDER BY id DESC LIMIT $1::int8",
+                          Micros("at"), schema_),
+              parameters));
   std::vector<AuditRecord> records;
   for (int row = 0; row < PQntuples(result.get()); ++row) {
     records.push_back({.id = IntAt(result, row, 0),
@@ -285,7 +283,10 @@ Result<std::vector<AuditRecord>> PostgresDeadLetters::Audit(std::size_t limit) {
                        .actor = Text(result, row, 2),
                        .action = Text(result, row, 3),
                        .target = Text(result, row, 4),
-                       .reason = Text(result, row, 5)});
+                       .reason = Text(result, row, 5),
+                       .login = Text(result, row, 6),
+                       .client = Text(result, row, 7),
+                       .application = Text(result, row, 8)});
   }
   return records;
 }

@@ -68,6 +68,24 @@ Status ReadLog(PGconn* connection, const std::string& schema, DoctorFacts& facts
   return Ok();
 }
 
+Status ReadPositions(PGconn* connection, const std::string& schema, DoctorFacts& facts) {
+  if (facts.in_recovery) return Ok();  // a standby takes the positions of its primary
+  const std::vector<TextParameter> parameters = {schema + ".check_server(text)"};
+  SEALANE_ASSIGN_OR_RETURN(const PgResult may,
+                           Execute(connection, "select has_function_privilege($1, 'execute')", parameters));
+  if (TextAt(may, 0, 0) != "t") return Ok();
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult row,
+      Execute(connection, fmt::format("select min(c.home), min(c.here), bool_or(c.ahead), bool_or(c.behind)"
+                                      "  from {0}.route r, {0}.check_server(r.name) c",
+                                      schema)));
+  facts.home = TextAt(row, 0, 0);
+  facts.here = TextAt(row, 0, 1);
+  facts.positions_ahead = TextAt(row, 0, 2) == "t";
+  facts.sequence_behind = TextAt(row, 0, 3) == "t";
+  return Ok();
+}
+
 struct Right {
   const char* table;
   const char* kind;
@@ -153,6 +171,20 @@ Status ReadTransactions(PGconn* connection, seconds limit, DoctorFacts& facts) {
   return Ok();
 }
 
+void ReadTransport(PGconn* connection, DoctorFacts& facts) {
+  PQconninfoOption* const options = PQconninfo(connection);
+  std::string names;
+  for (const PQconninfoOption* option = options; option != nullptr && option->keyword != nullptr; ++option) {
+    if (option->val == nullptr) continue;
+    const std::string_view keyword = option->keyword;
+    if (keyword == "host") names = option->val;
+    if (keyword == "hostaddr") facts.hosts = option->val;
+    if (keyword == "sslmode") facts.sslmode = option->val;
+  }
+  if (facts.hosts.empty()) facts.hosts = std::move(names);
+  PQconninfoFree(options);
+}
+
 }  // namespace
 
 Result<DoctorFacts> Examine(const Options& options, seconds long_transaction, Clock& clock) {
@@ -160,7 +192,9 @@ Result<DoctorFacts> Examine(const Options& options, seconds long_transaction, Cl
   SEALANE_ASSIGN_OR_RETURN(const Connection connection, Connection::Open(options));
   DoctorFacts facts;
   facts.schema = options.schema;
+  ReadTransport(connection.get(), facts);
   SEALANE_RETURN_IF_ERROR(ReadServer(connection.get(), clock, facts));
+  SEALANE_RETURN_IF_ERROR(ReadPositions(connection.get(), schema, facts));
   SEALANE_RETURN_IF_ERROR(ReadLog(connection.get(), schema, facts));
   SEALANE_RETURN_IF_ERROR(ReadUser(connection.get(), schema, facts));
   SEALANE_RETURN_IF_ERROR(ReadRights(connection.get(), schema, facts));

@@ -18,6 +18,8 @@ struct DoctorFacts {
   std::int32_t server_number = 150'000;  ///< 150014
   std::string user;
   std::string schema;
+  std::string hosts = {};    ///< that the connection was asked for, addresses before names; empty: a local socket
+  std::string sslmode = {};  ///< in force, whether it came from the URL or the environment
   bool in_recovery = false;  ///< a standby: nothing can be written
   bool fsync = true;
   bool synchronous_commit = true;  ///< of this user's sessions
@@ -26,6 +28,11 @@ struct DoctorFacts {
   std::int32_t connections = 0;                   ///< of the whole server
   std::int32_t connections_max = 0;               ///< for users who are no superusers; 0: not known
   std::chrono::milliseconds clock_difference{0};  ///< the server's clock minus ours, as far as the round trip allows
+
+  std::string home;              ///< the cluster that the log's positions belong to; empty: not known
+  std::string here;              ///< the cluster that this is
+  bool positions_ahead = false;  ///< some lie beyond what this server has begun
+  bool sequence_behind = false;  ///< it stands before numbers that are published already
 
   std::int64_t sequence_cache = 1;  ///< of the log's sequence
   bool identity_always = true;      ///< nobody can choose a sequence number

@@ -142,10 +142,10 @@ class PostgresInboxDesk final : public InboxDesk {
   Result<std::vector<ParkedEvent>> Parked(const ParkedFilter& filter) override;
   Result<InboxFindings> Find(const std::optional<std::string>& consumer, const EventId& id) override;
   Result<std::int64_t> Retry(const ParkedFilter& which, const OperatorAction& why) override {
-    return MakeDue(which.consumer, ConditionsOf(which), DeskLimit(which.limit), why);
+    return MakeDue(which, std::nullopt, why);
   }
   Result<std::int64_t> Retry(const std::string& consumer, const EventId& id, const OperatorAction& why) override {
-    return MakeDue(consumer, ConditionsOf(consumer, id), kDeadLettersMax, why);
+    return MakeDue({.consumer = consumer, .limit = kDeadLettersMax}, id, why);
   }
   Result<std::int64_t> Skip(const std::string& consumer, const EventId& id, const OperatorAction& why) override;
 
@@ -161,12 +161,10 @@ class PostgresInboxDesk final : public InboxDesk {
   /// Of events filed within a span, which is SQL.
   Status SelectReceipts(const ReceiptFilter& filter, std::string_view span, std::vector<InboxReceipt>& receipts);
   Result<std::vector<ParkedRow>> SelectParked(Conditions conditions, std::size_t limit);
-  Result<std::int64_t> MakeDue(const std::optional<std::string>& consumer, Conditions conditions, std::size_t limit,
+  Result<std::int64_t> MakeDue(const ParkedFilter& which, const std::optional<EventId>& id,
                                const OperatorAction& why);
-  Status GiveUp(const ParkedRow& row, const OperatorAction& why);
-  /// To the end of the transaction; returns the last one that was seen.
-  Result<std::int64_t> LockVersion(const ParkedEvent& event);
-  Status PassVersion(const ParkedEvent& event);
+  /// A change and its audit records, which are one statement; returns how many events.
+  Result<std::int64_t> Change(std::string_view sql, std::span<const TextParameter> parameters);
 
   Connection connection_;
   std::string schema_;
@@ -333,114 +331,34 @@ Result<InboxFindings> PostgresInboxDesk::Find(const std::optional<std::string>& 
 
 // ---- deciding
 
-Result<std::int64_t> PostgresInboxDesk::MakeDue(const std::optional<std::string>& consumer, Conditions conditions,
-                                                std::size_t limit, const OperatorAction& why) {
+Result<std::int64_t> PostgresInboxDesk::Change(std::string_view sql, std::span<const TextParameter> parameters) {
+  const auto changed = Run(sql, parameters);
+  if (changed) return IntAt(*changed, 0, 0);
+  return ChangeFailed(connection_.get(), changed.error());
+}
+
+Result<std::int64_t> PostgresInboxDesk::MakeDue(const ParkedFilter& which, const std::optional<EventId>& id,
+                                                const OperatorAction& why) {
   SEALANE_RETURN_IF_ERROR(CheckAction(why));
-  SEALANE_RETURN_IF_ERROR(RequireConsumer(consumer));
-  const std::string limit_parameter = conditions.Bind(std::to_string(limit));
-  const std::string actor = conditions.Bind(why.actor);
-  const std::string reason = conditions.Bind(why.reason);
-  const std::string on = conditions.Bind(AuditTarget("", ""));  // what stands between the event and the consumer
-  ShortTransaction transaction(connection_.get());
-  SEALANE_RETURN_IF_ERROR(transaction.Begin());
-  // One descent per receipt, however many the table has.
-  SEALANE_RETURN_IF_ERROR(Run("SET LOCAL enable_hashjoin = off"));
-  SEALANE_RETURN_IF_ERROR(Run("SET LOCAL enable_mergejoin = off"));
-  SEALANE_RETURN_IF_ERROR(Run("SET LOCAL enable_seqscan = off"));
-  // Locked in one order, so that two operators do not wait for each other in a circle. What somebody is at is waited
-  // for, and looked at again afterwards.
-  SEALANE_ASSIGN_OR_RETURN(
-      const PgResult changed,
-      Run(fmt::format(
-              "WITH chosen AS MATERIALIZED (SELECT p.place, p.consumer, p.event_id, p.filed_at, p.payload_hash"
-              " FROM {{0}}.inbox_parked p WHERE {} AND p.state IN ('FAILED', 'DEAD', 'GAP')"
-              " ORDER BY p.parked_at, p.place LIMIT {}::int8 FOR UPDATE),"
-              " changed AS (UPDATE {{0}}.inbox_parked p SET attempts = 0, next_attempt_at = clock_timestamp(),"
-              " claimed_until = NULL, state = CASE p.state WHEN 'GAP' THEN 'GAP' ELSE 'FAILED' END"
-              " FROM chosen c WHERE p.place = c.place),"
-              " receipts AS (UPDATE {{0}}.inbox r SET state = 'FAILED' FROM chosen c WHERE r.consumer = c.consumer"
-              " AND r.event_id = c.event_id AND r.filed_at = c.filed_at AND r.payload_hash = c.payload_hash"
-              " AND r.state = 'DEAD'),"
-              " recorded AS (INSERT INTO {{0}}.audit (actor, action, target, reason)"
-              " SELECT {}, 'inbox.retry', c.event_id::text || {} || c.consumer, {} FROM chosen c RETURNING 1)"
-              " SELECT count(*) FROM recorded",
-              conditions.sql, limit_parameter, actor, on, reason),
-          conditions.parameters));
-  SEALANE_RETURN_IF_ERROR(transaction.Commit());
-  return IntAt(changed, 0, 0);
+  SEALANE_RETURN_IF_ERROR(RequireConsumer(which.consumer));
+  const std::array<TextParameter, 9> parameters = {which.consumer,
+                                                   id ? TextParameter(id->ToString()) : std::nullopt,
+                                                   which.unit ? TextParameter(UnitToText(*which.unit)) : std::nullopt,
+                                                   which.topic,
+                                                   which.error_code,
+                                                   which.state ? TextParameter(ToString(*which.state)) : std::nullopt,
+                                                   std::to_string(DeskLimit(which.limit)),
+                                                   why.actor,
+                                                   why.reason};
+  return Change("SELECT {0}.operator_inbox_retry($1, $2::uuid, $3, $4, $5, $6, $7::int8, $8, $9)", parameters);
 }
 
 Result<std::int64_t> PostgresInboxDesk::Skip(const std::string& consumer, const EventId& id,
                                              const OperatorAction& why) {
   SEALANE_RETURN_IF_ERROR(CheckAction(why));
   SEALANE_RETURN_IF_ERROR(RequireConsumer(consumer));
-  ShortTransaction transaction(connection_.get());
-  SEALANE_RETURN_IF_ERROR(transaction.Begin());
-  Conditions conditions = ConditionsOf(consumer, id);
-  conditions.sql += " AND p.state <> 'SKIPPED'";
-  // Versions before messages, as everybody locks them.
-  SEALANE_ASSIGN_OR_RETURN(const std::vector<ParkedRow> named, SelectParked(conditions, kDeadLettersMax));
-  for (const ParkedRow& row : named) SEALANE_RETURN_IF_ERROR(LockVersion(row.event));
-  // Waits for whoever is at it; what he leaves is what is looked at.
-  SEALANE_RETURN_IF_ERROR(Run(fmt::format("SELECT p.place FROM {{0}}.inbox_parked p WHERE {} ORDER BY p.place"
-                                          " FOR UPDATE",
-                                          conditions.sql),
-                              conditions.parameters));
-  SEALANE_ASSIGN_OR_RETURN(const std::vector<ParkedRow> rows, SelectParked(conditions, kDeadLettersMax));
-  for (const ParkedRow& row : rows) SEALANE_RETURN_IF_ERROR(GiveUp(row, why));
-  SEALANE_RETURN_IF_ERROR(transaction.Commit());
-  return static_cast<std::int64_t>(rows.size());
-}
-
-Status PostgresInboxDesk::GiveUp(const ParkedRow& row, const OperatorAction& why) {
-  const std::array<TextParameter, 1> place = {std::to_string(row.place)};
-  SEALANE_RETURN_IF_ERROR(
-      Run("UPDATE {0}.inbox_parked SET state = 'SKIPPED', next_attempt_at = NULL, gap_until = NULL,"
-          " claimed_until = NULL WHERE place = $1",
-          place));
-  SEALANE_RETURN_IF_ERROR(
-      Run("UPDATE {0}.inbox r SET state = 'SKIPPED', finished_at = clock_timestamp()"
-          " FROM {0}.inbox_parked p WHERE p.place = $1 AND r.consumer = p.consumer"
-          " AND r.event_id = p.event_id AND r.filed_at = p.filed_at"
-          " AND r.payload_hash = p.payload_hash",
-          place));
-  SEALANE_RETURN_IF_ERROR(PassVersion(row.event));
-  // What waits for a gap may have waited for this one.
-  const std::array<TextParameter, 2> unit = {row.event.consumer, UnitToText(row.event.unit)};
-  SEALANE_RETURN_IF_ERROR(Run("SELECT {0}.inbox_wake($1, ARRAY[$2])", unit));
-  const std::array<TextParameter, 3> record = {why.actor, AuditTarget(row.event.id.ToString(), row.event.consumer),
-                                               why.reason};
-  SEALANE_RETURN_IF_ERROR(
-      Run("INSERT INTO {0}.audit (actor, action, target, reason) VALUES ($1, 'inbox.skip', $2, $3)", record));
-  return Ok();
-}
-
-Result<std::int64_t> PostgresInboxDesk::LockVersion(const ParkedEvent& event) {
-  if (!event.aggregate_version || event.aggregate_id.empty()) return std::int64_t{0};
-  const std::array<TextParameter, 4> name = {event.consumer, event.tenant, event.aggregate_type, event.aggregate_id};
-  // A row that is missing is added first, so that there is one to lock.
-  SEALANE_RETURN_IF_ERROR(
-      Run("INSERT INTO {0}.inbox_version (consumer, tenant, aggregate_type, aggregate_id, version)"
-          " VALUES ($1, $2, $3, $4, 0) ON CONFLICT DO NOTHING",
-          name));
-  SEALANE_ASSIGN_OR_RETURN(const PgResult seen,
-                           Run("SELECT version FROM {0}.inbox_version WHERE consumer = $1 AND tenant = $2"
-                               " AND aggregate_type = $3 AND aggregate_id = $4 FOR UPDATE",
-                               name));
-  return PQntuples(seen.get()) == 0 ? std::int64_t{0} : IntAt(seen, 0, 0);
-}
-
-Status PostgresInboxDesk::PassVersion(const ParkedEvent& event) {
-  if (!event.aggregate_version || event.aggregate_id.empty()) return Ok();
-  SEALANE_ASSIGN_OR_RETURN(const std::int64_t seen, LockVersion(event));
-  if (!PassesVersion(event, seen)) return Ok();
-  const std::array<TextParameter, 5> change = {event.consumer, event.tenant, event.aggregate_type, event.aggregate_id,
-                                               std::to_string(*event.aggregate_version)};
-  SEALANE_RETURN_IF_ERROR(
-      Run("UPDATE {0}.inbox_version SET version = $5 WHERE consumer = $1 AND tenant = $2"
-          " AND aggregate_type = $3 AND aggregate_id = $4",
-          change));
-  return Ok();
+  const std::array<TextParameter, 4> parameters = {consumer, id.ToString(), why.actor, why.reason};
+  return Change("SELECT {0}.operator_inbox_skip($1, $2::uuid, $3, $4)", parameters);
 }
 
 }  // namespace

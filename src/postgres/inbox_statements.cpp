@@ -10,6 +10,7 @@
 #include "base/sha256.hpp"
 #include "postgres/binary_format.hpp"
 #include "postgres/call.hpp"
+#include "postgres/session_settings.hpp"
 #include "postgres/sql_state.hpp"
 
 namespace sealane::postgres {
@@ -104,7 +105,7 @@ Result<std::optional<StatementFault>> ExamineStatement(PGconn* connection, const
 
 Result<PgResult> InboxStatements::Run(PGconn* connection, const std::string& sql, std::span<const SqlValue> values) {
   SEALANE_RETURN_IF_ERROR(given_.Assign(values));
-  Statement* const statement = Find(sql);
+  Statement* const statement = Find(connection, sql);
   if (statement != nullptr && statement->name.empty()) {
     SEALANE_RETURN_IF_ERROR(Prepare(connection, sql, *statement));
   }
@@ -122,7 +123,7 @@ Result<PgResult> InboxStatements::Run(PGconn* connection, const std::string& sql
 
 Status InboxStatements::Post(PGconn* connection, const std::string& sql, std::span<const SqlValue> values) {
   SEALANE_RETURN_IF_ERROR(given_.Assign(values));
-  Statement* const statement = Find(sql);
+  Statement* const statement = Find(connection, sql);
   if (statement != nullptr && statement->name.empty()) {
     SEALANE_RETURN_IF_ERROR(Settle(connection));
     SEALANE_RETURN_IF_ERROR(Prepare(connection, sql, *statement));
@@ -180,8 +181,8 @@ InboxStatements::Statement* InboxStatements::Look(const std::string& sql) {
   return &found->second;
 }
 
-InboxStatements::Statement* InboxStatements::Find(const std::string& sql) {
-  if (!prepares_) return nullptr;
+InboxStatements::Statement* InboxStatements::Find(const PGconn* connection, const std::string& sql) {
+  if (!prepares_ || IsPooled(connection)) return nullptr;
   Statement* const statement = Look(sql);
   if (statement == nullptr || statement->plain) return nullptr;
   if (!statement->name.empty()) return statement;

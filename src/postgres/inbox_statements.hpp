@@ -46,8 +46,9 @@ Result<std::optional<StatementFault>> ExamineStatement(PGconn* connection, const
 /// Runs handlers' statements on one connection. One that comes for the third time is prepared, which spares the
 /// server to parse and plan it for every event. Texts that come once, because values are written into them, are not.
 ///
-/// A server that loses what was prepared (a pooler that gives every transaction another session) ends the preparing
-/// on this connection: the transaction that meets it is lost with kConflict, and runs through when it is repeated.
+/// Nothing is prepared on a pooled connection (session_settings.hpp). A server that loses what was prepared all the
+/// same ends the preparing on this connection: the transaction that meets it is lost with kConflict, and runs through
+/// when it is repeated.
 class InboxStatements {
  public:
   /// Within an open transaction, with nothing posted.
@@ -68,7 +69,7 @@ class InboxStatements {
   };
 
   /// Null: to be run as it is.
-  Statement* Find(const std::string& sql);
+  Statement* Find(const PGconn* connection, const std::string& sql);
   Statement* Look(const std::string& sql);
   bool IsLast(const std::string& sql) const;
   Status Prepare(PGconn* connection, const std::string& sql, Statement& statement);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/log.hpp"
 #include "postgres/connection.hpp"
 #include "postgres/snapshot.hpp"
 #include "postgres/sql_text.hpp"
@@ -25,8 +26,13 @@ std::string EpochArray(std::span<const LaneLease> leases) {
   return NumberArray(leases, &LaneLease::epoch);
 }
 
-std::string PositionText(std::string_view snapshot, std::int64_t low, std::int64_t high) {
-  return fmt::format("{}/{}/{}", snapshot, low, high);
+std::string PositionText(std::string_view snapshot, std::int64_t low, std::int64_t high, std::int64_t server) {
+  return fmt::format("{}/{}/{}/{}", snapshot, low, high, server);
+}
+
+// Whether everything here was read in one life of the server, the one that `server` names.
+bool AllOf(std::int64_t server, const Snapshot& cursor, const std::optional<Snapshot>& window) {
+  return cursor.server == server && (!window || window->server == server);
 }
 
 json PositionJson(const ApartFlow& flow, const Snapshot& cursor, const std::optional<Snapshot>& window) {
@@ -54,7 +60,7 @@ Error BadApart() {
       .WithHint("somebody changed it by hand; restore it from a backup");
 }
 
-Result<std::vector<ApartFlow>> ParseApart(std::string_view text) {
+Result<std::vector<ApartFlow>> ParseApart(std::string_view text, std::int64_t server) {
   std::vector<ApartFlow> flows;
   const json parsed = json::parse(text, nullptr, false);
   if (!parsed.is_array()) return BadApart();
@@ -69,10 +75,10 @@ Result<std::vector<ApartFlow>> ParseApart(std::string_view text) {
       flow.tenants.push_back(tenant.get<std::string>());
     }
     flow.position.cursor = PositionText(one["cursor"].get<std::string>(), one.value("cursor_low", std::int64_t{0}),
-                                        one.value("cursor_high", std::int64_t{0}));
+                                        one.value("cursor_high", std::int64_t{0}), server);
     if (one.contains("window") && one["window"].is_string()) {
       flow.position.window = PositionText(one["window"].get<std::string>(), one.value("window_low", std::int64_t{0}),
-                                          one.value("window_high", std::int64_t{0}));
+                                          one.value("window_high", std::int64_t{0}), server);
     }
     flow.position.seq = one.value("seq", std::int64_t{0});
     flows.push_back(std::move(flow));
@@ -112,17 +118,20 @@ Result<Membership> LaneTable::Beat(std::chrono::milliseconds ttl) {
                   "  values ($1, $2, clock_timestamp() + $3::interval)"
                   "  on conflict (route, owner) do update set expires_at = excluded.expires_at"
                   "), mine as materialized ("
-                  "  select lane from {s}.lane_state"
+                  "  select lane, claimed_on is not distinct from {s}.server_start() as valid from {s}.lane_state"
                   "   where route = $1 and owner = $2 and expires_at > clock_timestamp() order by lane for update"
+                  "), stale as ("
+                  "  update {s}.lane_state l set owner = null, expires_at = '-infinity' from mine"
+                  "   where l.route = $1 and l.lane = mine.lane and not mine.valid"
                   "), held as ("
                   "  update {s}.lane_state l set expires_at = clock_timestamp() + $3::interval from mine"
-                  "   where l.route = $1 and l.lane = mine.lane returning l.lane, l.epoch"
+                  "   where l.route = $1 and l.lane = mine.lane and mine.valid returning l.lane, l.epoch"
                   ")"
                   "select (select count(*) from {s}.lane_state where route = $1),"
                   "  1 + (select count(*) from {s}.relay_member"
                   "        where route = $1 and owner <> $2 and expires_at > clock_timestamp()),"
                   "  (select count(*) from (select 1 from {s}.parked where route = $1 and state <> 'DISCARDED'"
-                  "                          limit $4::int8) p),"
+                  "                            and waits_for is null limit $4::int8) p),"
                   "  (select paused from {s}.route where name = $1),"
                   "  (select json_agg(json_build_object('tenant', tenant, 'paused', paused, 'rate_max', rate_max,"
                   "                                     'weight', weight) order by tenant)"
@@ -151,39 +160,84 @@ Result<Membership> LaneTable::Beat(std::chrono::milliseconds ttl) {
   return membership;
 }
 
+// Positions are transaction numbers, and those mean something only on the server that hands them out.
+Status LaneTable::CheckServer() {
+  const std::vector<TextParameter> parameters = {route_};
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult result,
+      Execute(connection_, Sql("select home, here, home_timeline, timeline, ahead, behind from {s}.check_server($1)"),
+              parameters));
+  if (PQntuples(result.get()) != 1) {
+    return Error(ErrorKind::kCorrupt, "bad_position", "the row of log_server that names the outbox's server is gone")
+        .WithHint("put the route's positions in order with: sealane route rebase");
+  }
+  if (IntAt(result, 0, 0) != IntAt(result, 0, 1)) {
+    return Error(
+               ErrorKind::kMisconfigured, "another_server",
+               fmt::format("the positions of this outbox belong to PostgreSQL cluster {}, and this is cluster {}: it "
+                           "was restored from a dump, replicated or upgraded into a new cluster",
+                           IntAt(result, 0, 0), IntAt(result, 0, 1)))
+        .WithHint(
+            "nothing is published until they fit this server: see and then confirm what "
+            "`sealane route rebase` will do");
+  }
+  if (TextAt(result, 0, 5) == "t") {
+    return Error(
+               ErrorKind::kCorrupt, "sequence_behind",
+               fmt::format("the sequence {}.outbox_seq_seq stands before numbers that are published already, so new "
+                           "events could not be told from them",
+                           schema_))
+        .WithHint("advance it beyond the highest number in use, as `sealane route rebase` says");
+  }
+  if (TextAt(result, 0, 4) == "t") {
+    return Error(ErrorKind::kCorrupt, "position_ahead",
+                 "a position of this route lies ahead of everything the server has begun: the server went back")
+        .WithHint("put the positions in order with: sealane route rebase");
+  }
+  if (IntAt(result, 0, 2) != IntAt(result, 0, 3)) {
+    SEALANE_ASSIGN_OR_RETURN(const PgResult noted, Execute(connection_, Sql("select {s}.note_timeline()")));
+    if (!IsNull(noted, 0, 0)) {
+      LogWarning(
+          "the database goes on with a new timeline: a standby was promoted or a backup recovered. Positions "
+          "are taken anew from the store; events may be published twice",
+          {{"route", route_}, {"timeline_before", IntAt(noted, 0, 0)}, {"timeline", IntAt(result, 0, 3)}});
+    }
+  }
+  return Ok();
+}
+
 Result<std::vector<LaneGrant>> LaneTable::Claim(std::int32_t max, std::chrono::milliseconds ttl) {
+  SEALANE_RETURN_IF_ERROR(CheckServer());
   const std::vector<TextParameter> parameters = {route_, owner_, Milliseconds(ttl), std::to_string(max)};
   SEALANE_ASSIGN_OR_RETURN(
       const PgResult result,
       Execute(connection_,
               Sql("with free as materialized ("
                   "  select lane from {s}.lane_state where route = $1 and expires_at <= clock_timestamp()"
+                  "     and (select home = here from {s}.check_server($1))"
                   "   order by lane limit $4::int for update skip locked"
                   ")"
                   "update {s}.lane_state l"
-                  "   set owner = $2, epoch = l.epoch + 1, expires_at = clock_timestamp() + $3::interval"
+                  // A former life of the server may have given out epochs that this one knows nothing of.
+                  "   set owner = $2, expires_at = clock_timestamp() + $3::interval, claimed_on = {s}.server_start(),"
+                  "       epoch = l.epoch + case when l.claimed_on = {s}.server_start() then 1 else 1000000 end"
                   "  from free where l.route = $1 and l.lane = free.lane "
                   "returning l.lane, l.epoch, l.cursor_snapshot, l.cursor_low, l.cursor_high, l.window_snapshot,"
-                  "  l.window_low, l.window_high, l.window_seq, l.apart,"
-                  "  pg_snapshot_xmax(l.cursor_snapshot) > pg_snapshot_xmax(pg_current_snapshot())"),
+                  "  l.window_low, l.window_high, l.window_seq, l.apart, l.claimed_on"),
               parameters));
   std::vector<LaneGrant> grants;
   for (int row = 0; row < PQntuples(result.get()); ++row) {
-    if (TextAt(result, row, 10) == "t") {
-      return Error(ErrorKind::kCorrupt, "cursor_of_another_server",
-                   "the positions of this outbox come from another server: it was dumped and restored")
-          .WithHint("transaction numbers start anew after a restore; start the route under a new name, or reset it");
-    }
+    const std::int64_t server = IntAt(result, row, 10);
     LaneGrant grant{.lease = {.lane = static_cast<Lane>(IntAt(result, row, 0)), .epoch = IntAt(result, row, 1)},
                     .positions = {}};
     Position& main = grant.positions.main;
-    main.cursor = PositionText(TextAt(result, row, 2), IntAt(result, row, 3), IntAt(result, row, 4));
+    main.cursor = PositionText(TextAt(result, row, 2), IntAt(result, row, 3), IntAt(result, row, 4), server);
     if (!IsNull(result, row, 5)) {
-      main.window = PositionText(TextAt(result, row, 5), IntAt(result, row, 6), IntAt(result, row, 7));
+      main.window = PositionText(TextAt(result, row, 5), IntAt(result, row, 6), IntAt(result, row, 7), server);
       main.seq = IntAt(result, row, 8);
     }
     if (!IsNull(result, row, 9)) {
-      SEALANE_ASSIGN_OR_RETURN(grant.positions.apart, ParseApart(TextAt(result, row, 9)));
+      SEALANE_ASSIGN_OR_RETURN(grant.positions.apart, ParseApart(TextAt(result, row, 9), server));
     }
     grants.push_back(std::move(grant));
   }
@@ -222,6 +276,39 @@ Status LaneTable::Leave() {
   return Ok();
 }
 
+Result<bool> LaneTable::OthersDone(std::span<const LaneLease> mine, const Horizon& horizon) {
+  // On a server that the positions do not fit, they say nothing.
+  SEALANE_RETURN_IF_ERROR(CheckServer());
+  SEALANE_ASSIGN_OR_RETURN(const Snapshot until, Snapshot::Parse(horizon.cursor));
+  const std::vector<TextParameter> parameters = {route_, LaneArray(mine), until.Server(),
+                                                 std::to_string(until.server)};
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult result,
+      Execute(connection_,
+              Sql("with other as materialized ("
+                  "  select l.* from {s}.lane_state l where l.route = $1 and l.lane <> all ($2::smallint[])"
+                  "), first as ("
+                  "  select min(pg_snapshot_xmin(s)::text::int8)::text::xid8 as xid from ("
+                  "    select cursor_snapshot as s from other union all"
+                  "    select (f ->> 'cursor')::pg_snapshot from other, jsonb_array_elements(apart) as f) p"
+                  ")"
+                  "select {s}.server_start() = $4::int8 and not exists ("
+                  "  select from {s}.parked p join other l on l.lane = p.lane"
+                  "   where p.route = $1 and p.waits_for is not null and p.state = 'WAITING') and not exists ("
+                  "  select from {s}.outbox o join other l on l.lane = o.lane"
+                  "  left join lateral ("
+                  "    select (f ->> 'cursor')::pg_snapshot as cursor, (f ->> 'window')::pg_snapshot as until,"
+                  "           (f ->> 'seq')::int8 as seq"
+                  "      from jsonb_array_elements(l.apart) as f where f -> 'tenants' ? o.tenant limit 1) f on true"
+                  "   where o.xid >= (select xid from first) and pg_visible_in_snapshot(o.xid, $3::pg_snapshot)"
+                  "     and not pg_visible_in_snapshot(o.xid, coalesce(f.cursor, l.cursor_snapshot))"
+                  "     and not coalesce(o.seq <= case when f.cursor is null then l.window_seq else f.seq end"
+                  "           and pg_visible_in_snapshot(o.xid,"
+                  "                 case when f.cursor is null then l.window_snapshot else f.until end), false))"),
+              parameters));
+  return TextAt(result, 0, 0) == "t";
+}
+
 Result<std::vector<Lane>> LaneTable::Write(std::span<const SettleRequest::Progress> progress) {
   std::vector<Lane> written;
   // Lanes mostly stand at the same place, and then one statement moves all of them.
@@ -241,12 +328,15 @@ Result<std::vector<Lane>> LaneTable::Write(std::span<const SettleRequest::Progre
     // A window that is being published is shown as one of which nothing is done.
     SEALANE_ASSIGN_OR_RETURN(const std::optional<Snapshot> window,
                              OptionalSnapshot(main.window.empty() ? progress[i].window : main.window));
+    bool together = AllOf(cursor.server, cursor, window);
     json apart = json::array();
     for (const ApartFlow& flow : progress[i].positions.apart) {
       SEALANE_ASSIGN_OR_RETURN(const Snapshot flow_cursor, Snapshot::Parse(flow.position.cursor));
       SEALANE_ASSIGN_OR_RETURN(const std::optional<Snapshot> flow_window, OptionalSnapshot(flow.position.window));
+      together = together && AllOf(cursor.server, flow_cursor, flow_window);
       apart.push_back(PositionJson(flow, flow_cursor, flow_window));
     }
+    if (!together) continue;  // a server that was changed in between: those lanes are lost
     const std::vector<TextParameter> parameters = {route_,
                                                    owner_,
                                                    LaneArray(leases),
@@ -258,7 +348,8 @@ Result<std::vector<Lane>> LaneTable::Write(std::span<const SettleRequest::Progre
                                                    std::to_string(window ? window->low : 0),
                                                    std::to_string(window ? window->high : 0),
                                                    std::to_string(main.window.empty() ? 0 : main.seq),
-                                                   apart.empty() ? TextParameter() : TextParameter(apart.dump())};
+                                                   apart.empty() ? TextParameter() : TextParameter(apart.dump()),
+                                                   std::to_string(cursor.server)};
     SEALANE_ASSIGN_OR_RETURN(
         const PgResult result,
         Execute(
@@ -267,7 +358,8 @@ Result<std::vector<Lane>> LaneTable::Write(std::span<const SettleRequest::Progre
                 "  select l.lane from {s}.lane_state l"
                 "    join unnest($3::smallint[], $4::int8[]) as g(lane, epoch)"
                 "      on g.lane = l.lane and g.epoch = l.epoch"
-                "   where l.route = $1 and l.owner = $2 order by l.lane for update of l"
+                "   where l.route = $1 and l.owner = $2 and l.claimed_on = $13::int8"
+                "     and {s}.server_start() = $13::int8 order by l.lane for update of l"
                 "), moved as ("
                 "  update {s}.lane_state l set cursor_snapshot = $5::pg_snapshot, cursor_low = $6::int8,"
                 "         cursor_high = $7::int8, window_snapshot = $8::pg_snapshot, window_low = $9::int8,"

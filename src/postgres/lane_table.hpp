@@ -23,10 +23,13 @@ class LaneTable {
   Result<std::vector<LaneGrant>> Claim(std::int32_t max, std::chrono::milliseconds ttl);
   Status Release(std::span<const LaneLease> leases);
   Status Leave();
+  /// As OutboxLog::OthersDone().
+  Result<bool> OthersDone(std::span<const LaneLease> mine, const Horizon& horizon);
   /// Writes positions. Returns the lanes that were ours.
   Result<std::vector<Lane>> Write(std::span<const SettleRequest::Progress> progress);
 
  private:
+  Status CheckServer();
   std::string Sql(const char* text) const;
 
   PGconn* connection_;

@@ -33,7 +33,11 @@ constexpr std::array kSteps = {seconds{10},
                                seconds{hours{24 * 30}}};
 constexpr seconds kOverlap{1};
 
-constexpr std::string_view kMicroseconds = "(extract(epoch FROM {0}) * 1000000)::int8";
+// In two parts: before PostgreSQL 14 the server extracts a double, which has no room for the microseconds of year
+// 9999.
+constexpr std::string_view kMicroseconds =
+    "(extract(epoch FROM date_trunc('second', {0}))::int8 * 1000000 + extract(microseconds FROM {0})::int8 % "
+    "1000000)";
 std::string Micros(std::string_view column) {
   return fmt::format(fmt::runtime(kMicroseconds), column);
 }
@@ -70,7 +74,8 @@ enum Column {
   kContentType,
   kHeaders,
   kPayloadSize,
-  kPayloadHash
+  kPayloadHash,
+  kReroutedTo
 };
 
 std::string SelectList() {
@@ -80,7 +85,7 @@ std::string SelectList() {
       "topic, key, type, schema_version, aggregate_type, aggregate_id, aggregate_version, correlation_id, "
       "causation_id, "
       "traceparent, tracestate, producer, schema_id, content_type, headers, payload_size, encode(payload_hash, "
-      "'hex')",
+      "'hex'), rerouted_to",
       Micros("next_attempt_at"), Micros("published_at"), Micros("appended_at"), Micros("occurred_at"),
       Micros("available_at"));
 }
@@ -101,7 +106,8 @@ RouteStatus ReadRoute(const PgResult& result, int row) {
           .next_attempt_at = OptionalTime(result, row, kNextAttempt),
           .published_at = OptionalTime(result, row, kPublished),
           .last_error_code = Text(result, row, kErrorCode),
-          .last_error_message = Text(result, row, kErrorMessage)};
+          .last_error_message = Text(result, row, kErrorMessage),
+          .rerouted_to = Text(result, row, kReroutedTo)};
 }
 
 Result<StoredMessage> ReadMessage(const PgResult& result, int row) {

@@ -51,6 +51,10 @@ class PostgresLog final : public OutboxLog {
   Result<Horizon> Look() override { return windows_.Look(); }
   Result<Page> Read(const ReadRequest& request) override { return windows_.Read(request); }
 
+  Result<bool> OthersDone(std::span<const LaneLease> mine, const Horizon& horizon) override {
+    return lanes_.OthersDone(mine, horizon);
+  }
+
   Result<SettleReport> Settle(const SettleRequest& request) override {
     // Lanes that stand at the same place are one statement, which needs no transaction around it.
     const auto differs = [&](const SettleRequest::Progress& progress) {
@@ -85,6 +89,16 @@ class PostgresLog final : public OutboxLog {
   Result<Page> ReadParked(const DueUnit& unit, std::size_t limit, std::vector<ParkedEntry>& entries) override {
     return parked_.Read(unit, limit, entries);
   }
+
+  Result<std::vector<WaitingTopic>> WaitingTopics(std::span<const LaneLease> leases, std::size_t limit) override {
+    return parked_.WaitingTopics(leases, limit);
+  }
+  Result<Page> ReadWaiting(const std::string& topic, std::span<const LaneLease> leases,
+                           std::span<const std::string> but_tenants, std::size_t limit,
+                           std::size_t bytes_max) override {
+    return parked_.ReadWaiting(topic, leases, but_tenants, limit, bytes_max);
+  }
+  Status KeepOrder(std::string_view order) override { return parked_.KeepOrder(order); }
 
   Result<TendReport> Tend() override {
     TendReport report;

@@ -26,6 +26,12 @@ class ParkedTable {
                                    std::size_t limit);
   Result<Page> Read(const DueUnit& unit, std::size_t limit, std::vector<ParkedEntry>& entries);
 
+  Result<std::vector<WaitingTopic>> WaitingTopics(std::span<const LaneLease> leases, std::size_t limit);
+  Result<Page> ReadWaiting(const std::string& topic, std::span<const LaneLease> leases,
+                           std::span<const std::string> but_tenants, std::size_t limit, std::size_t bytes_max);
+
+  Status KeepOrder(std::string_view order);
+
  private:
   std::string Sql(std::string_view text) const;
   Result<std::vector<DueUnit>> Units(const std::string& sql, std::span<const LaneLease> leases,

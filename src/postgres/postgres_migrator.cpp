@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/hex.hpp"
+#include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "postgres/sql_state.hpp"
 #include "postgres/sql_text.hpp"
@@ -29,7 +31,32 @@ Result<bool> HasMigrationTable(PGconn* connection, const std::string& quoted_sch
   return TextAt(result, 0, 0) == "t";
 }
 
+/// The names that a schema's roles have are kept in it. One from before that was kept has the schema's name alone.
+Result<std::string> FindRolePrefix(PGconn* connection, const std::string& quoted_schema, const Options& options) {
+  SEALANE_ASSIGN_OR_RETURN(const bool installed, HasMigrationTable(connection, quoted_schema));
+  if (installed) {
+    SEALANE_ASSIGN_OR_RETURN(
+        const PgResult result,
+        Execute(connection, fmt::format("SELECT value FROM {}.setting WHERE name = 'role_prefix'", quoted_schema)));
+    return PQntuples(result.get()) == 0 ? options.schema : std::string(TextAt(result, 0, 0));
+  }
+  if (!options.role_prefix.empty()) return options.role_prefix;
+  return DefaultRolePrefix(options.schema, PQdb(connection));
+}
+
 }  // namespace
+
+std::string DefaultRolePrefix(std::string_view schema, std::string_view database) {
+  constexpr std::size_t kNameMax = 63 - std::string_view("_dispatcher").size();
+  const std::string wanted = fmt::format("{}_{}", schema, database);
+  std::string plain = wanted;
+  std::ranges::replace_if(
+      plain, [](char c) { return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_'; }, '_');
+  if (plain == wanted && plain.size() <= kNameMax) return plain;
+  constexpr std::size_t kHashDigits = 8;
+  return fmt::format("{}_{}", plain.substr(0, kNameMax - kHashDigits - 1),
+                     ToHex(Sha256(wanted)).substr(0, kHashDigits));
+}
 
 Result<SchemaState> ReadSchemaState(PGconn* connection, const std::string& quoted_schema,
                                     const std::vector<Migration>& known) {
@@ -77,6 +104,10 @@ PostgresMigrator::PostgresMigrator(Connection connection, Options options, std::
   auto quoted = QuoteSchema(options_.schema);
   SEALANE_ASSERT(quoted.has_value(), "a connection is opened with a checked schema name only");
   schema_ = *std::move(quoted);
+  // Once, because a schema that is half made already has no names yet. A login that may not read them cannot migrate
+  // either, and is told so by the first statement of a migration.
+  role_prefix_ = FindRolePrefix(connection_.get(), schema_, options_)
+                     .value_or(DefaultRolePrefix(options_.schema, PQdb(connection_.get())));
 }
 
 Result<SchemaState> PostgresMigrator::Examine() {
@@ -85,10 +116,6 @@ Result<SchemaState> PostgresMigrator::Examine() {
 
 Result<std::vector<AppliedMigration>> PostgresMigrator::Up() {
   PGconn* const connection = connection_.get();
-  // Making tables can wait for other transactions and may take longer than a query should.
-  SEALANE_RETURN_IF_ERROR(Execute(connection,
-                                  "SELECT set_config('statement_timeout', '0', false), "
-                                  "set_config('client_min_messages', 'error', false)"));
   SEALANE_RETURN_IF_ERROR(Execute(connection, "BEGIN"));
   auto applied = ApplyPending();
   if (!applied) {
@@ -102,6 +129,10 @@ Result<std::vector<AppliedMigration>> PostgresMigrator::Up() {
 
 Result<std::vector<AppliedMigration>> PostgresMigrator::ApplyPending() {
   PGconn* const connection = connection_.get();
+  // Making tables can wait for other transactions and may take longer than a query should.
+  SEALANE_RETURN_IF_ERROR(Execute(connection,
+                                  "SELECT set_config('statement_timeout', '0', true), "
+                                  "set_config('client_min_messages', 'error', true)"));
   // Whoever comes second waits here until the first has committed, then finds nothing to do. Serialised for the whole
   // database, not per schema, because roles are shared.
   SEALANE_RETURN_IF_ERROR(
@@ -130,9 +161,9 @@ std::string PostgresMigrator::Render(const Migration& migration) const {
   std::string script = ReplaceAll(std::string(migration.script), "{schema}", schema_);
   script = ReplaceAll(std::move(script), "{lanes}", std::to_string(kLanes));
   for (const std::string_view role : {"writer", "relay", "operator", "consumer", "dispatcher"}) {
-    script =
-        ReplaceAll(std::move(script), fmt::format("{{{}}}", role), fmt::format("\"{}_{}\"", options_.schema, role));
+    script = ReplaceAll(std::move(script), fmt::format("{{{}}}", role), fmt::format("\"{}_{}\"", role_prefix_, role));
   }
+  script = ReplaceAll(std::move(script), "{role_prefix}", role_prefix_);
   script = ReplaceAll(std::move(script), "{create_roles}", options_.create_roles ? "true" : "false");
   // With its bookkeeping, so that a schema made by hand counts as applied. Nothing here comes from outside: the name
   // is a file's of ours and the checksum is hex.

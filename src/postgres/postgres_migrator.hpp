@@ -21,6 +21,10 @@ Result<SchemaState> ReadSchemaState(PGconn* connection, const std::string& quote
 /// The error for a schema that is missing, older or newer than this program.
 Status RequireCurrentSchema(PGconn* connection, const std::string& quoted_schema, const Options& options);
 
+/// What the names of a new schema's roles begin with: `<schema>_<database>` in characters that need no quotes. A name
+/// that had to be changed or cut for that ends in a part of its hash, so that two databases never share roles.
+std::string DefaultRolePrefix(std::string_view schema, std::string_view database);
+
 class PostgresMigrator final : public Migrator {
  public:
   /// `known` is a parameter so that tests can play a newer or a changed program.
@@ -35,7 +39,8 @@ class PostgresMigrator final : public Migrator {
 
   Connection connection_;
   Options options_;
-  std::string schema_;  // quoted
+  std::string schema_;       // quoted
+  std::string role_prefix_;  // what the names of the roles begin with, in this schema
   std::vector<Migration> known_;
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "inbox/inbox_store.hpp"
+#include "ops/consumer_grants.hpp"
 #include "ops/dead_letters.hpp"
 #include "ops/inbox_desk.hpp"
 #include "ops/route_desk.hpp"
@@ -23,7 +24,11 @@ struct Options {
   std::string application_name = "sealane";
   std::chrono::milliseconds connect_timeout{5'000};
   std::chrono::milliseconds statement_timeout{30'000};
+  bool pooled = false;       ///< take it for pooled without looking; false: find out (session_settings.hpp)
   bool create_roles = true;  ///< migrations make the writer, relay, consumer, dispatcher and operator roles
+  /// What the names of those roles begin with when a schema is made new; empty: the schema's and the database's name,
+  /// because roles belong to the whole server. A schema that exists keeps its names.
+  std::string role_prefix = {};
 };
 
 /// Connects and refuses a schema that is missing, older or newer than this program.
@@ -37,11 +42,12 @@ Result<std::unique_ptr<OutboxLog>> OpenOutboxLog(const Options& options, std::st
 Result<std::unique_ptr<InboxStore>> OpenInboxStore(const Options& options, std::string consumer, InboxMode mode);
 /// The tasks, for a dispatcher. The role that migrations make for dispatchers has every right it needs.
 Result<std::unique_ptr<TaskStore>> OpenTaskStore(const Options& options);
-/// For operators: the role that migrations make for them has every right that these four need.
+/// For operators: the role that migrations make for them has every right that these five need.
 Result<std::unique_ptr<DeadLetters>> OpenDeadLetters(const Options& options);
 Result<std::unique_ptr<InboxDesk>> OpenInboxDesk(const Options& options);
 Result<std::unique_ptr<TaskDesk>> OpenTaskDesk(const Options& options);
 Result<std::unique_ptr<RouteDesk>> OpenRouteDesk(const Options& options);
+Result<std::unique_ptr<ConsumerGrants>> OpenConsumerGrants(const Options& options);
 Result<std::unique_ptr<Migrator>> OpenMigrator(const Options& options);
 
 /// Of the client library, for example `15.14`.

@@ -4,10 +4,14 @@
 
 #include <fmt/format.h>
 
+#include "base/time_text.hpp"
+#include "ops/operator_action.hpp"
 #include "postgres/connection.hpp"
 #include "postgres/postgres_migrator.hpp"
 #include "postgres/postgres_store.hpp"
 #include "postgres/row_text.hpp"
+#include "postgres/session_settings.hpp"
+#include "postgres/short_transaction.hpp"
 
 namespace sealane::postgres {
 namespace {
@@ -26,7 +30,88 @@ class PostgresRouteDesk final : public RouteDesk {
     return report;
   }
 
+  Status Add(const std::string& route, const RouteStart& start, const OperatorAction& why) override {
+    SEALANE_RETURN_IF_ERROR(CheckAction(why));
+    SEALANE_RETURN_IF_ERROR(CheckRouteName(route));
+    TextParameter from;
+    if (start.kind == RouteStart::Kind::kNow) from = "infinity";  // later than everything that was appended
+    if (start.kind == RouteStart::Kind::kTime) from = ToRfc3339(start.at);
+    const std::vector<TextParameter> parameters = {route, from, why.actor, why.reason};
+    SEALANE_ASSIGN_OR_RETURN(const PgResult added,
+                             Change("select {s}.add_route_from($1, $2::timestamptz, $3, $4)", parameters));
+    if (TextAt(added, 0, 0) != "t") return RouteExists(route);
+    return Ok();
+  }
+
+  Status Remove(const std::string& route, const OperatorAction& why) override {
+    SEALANE_RETURN_IF_ERROR(CheckAction(why));
+    const std::vector<TextParameter> parameters = {route, why.actor, why.reason};
+    SEALANE_ASSIGN_OR_RETURN(const PgResult removed, Change("select {s}.remove_route($1, $2, $3)", parameters));
+    if (IsNull(removed, 0, 0)) return UnknownRoute(route);
+    if (TextAt(removed, 0, 0) != "t") return RouteBusy(route);
+    return Ok();
+  }
+
+  Result<RebaseReport> PlanRebase() override {
+    SEALANE_ASSIGN_OR_RETURN(RebaseReport report, CompareServers());
+    SEALANE_ASSIGN_OR_RETURN(
+        const PgResult counted,
+        Change("select r.name, count(o.seq) filter (where r.name = any (o.done)),"
+               "       count(o.seq) filter (where r.name <> all (o.done))"
+               "  from {s}.route r left join (select seq, {s}.done_on(seq, xid, lane, tenant, appended_at) as done"
+               "                                from {s}.outbox) o on true"
+               " group by r.name order by r.name collate \"C\"",
+               {}));
+    ReadCounts(counted, report);
+    return report;
+  }
+
+  Result<RebaseReport> Rebase(const OperatorAction& why) override {
+    SEALANE_RETURN_IF_ERROR(CheckAction(why));
+    SEALANE_ASSIGN_OR_RETURN(RebaseReport report, CompareServers());
+    const std::vector<TextParameter> parameters = {why.actor, why.reason};
+    SEALANE_ASSIGN_OR_RETURN(const PgResult counted,
+                             Change("select route, published, pending from {s}.rebase_log($1, $2)", parameters));
+    ReadCounts(counted, report);
+    return report;
+  }
+
  private:
+  // A statement that may take long, in a transaction of its own.
+  Result<PgResult> Change(std::string_view sql, std::span<const TextParameter> parameters) {
+    ShortTransaction transaction(connection_.get());
+    SEALANE_RETURN_IF_ERROR(transaction.Begin());
+    SEALANE_RETURN_IF_ERROR(Execute(connection_.get(), "set local statement_timeout = 0"));
+    // The plans of small statements would make one over the whole log take hours.
+    SEALANE_RETURN_IF_ERROR(Execute(connection_.get(), "set local enable_seqscan = on"));
+    SEALANE_ASSIGN_OR_RETURN(
+        PgResult result,
+        Execute(connection_.get(), fmt::format(fmt::runtime(sql), fmt::arg("s", schema_)), parameters));
+    SEALANE_RETURN_IF_ERROR(transaction.Commit());
+    return result;
+  }
+
+  Result<RebaseReport> CompareServers() {
+    SEALANE_ASSIGN_OR_RETURN(
+        const PgResult result,
+        Change("select min(c.home), min(c.here), bool_or(c.home <> c.here or c.ahead or c.behind)"
+               "  from {s}.route r, {s}.check_server(r.name) c",
+               {}));
+    RebaseReport report;
+    report.home = TextAt(result, 0, 0);
+    report.here = TextAt(result, 0, 1);
+    report.needed = TextAt(result, 0, 2) != "f";
+    return report;
+  }
+
+  static void ReadCounts(const PgResult& counted, RebaseReport& report) {
+    for (int row = 0; row < PQntuples(counted.get()); ++row) {
+      report.routes.push_back({.route = std::string(TextAt(counted, row, 0)),
+                               .published = IntAt(counted, row, 1),
+                               .pending = IntAt(counted, row, 2)});
+    }
+  }
+
   Result<PgResult> Ask(std::string_view sql, std::int64_t limit) {
     const std::array<TextParameter, 1> parameters = {std::to_string(limit)};
     return Execute(connection_.get(), fmt::format(fmt::runtime(sql), fmt::arg("s", schema_)), parameters);
@@ -52,7 +137,7 @@ class PostgresRouteDesk final : public RouteDesk {
             " cross join lateral (select count(*) as seen, count(*) filter (where state = 'WAITING') as waiting,"
             "    count(*) filter (where state = 'FAILED') as failed, count(*) filter (where state = 'DEAD') as dead"
             "   from (select state from {s}.parked where route = r.name and state <> 'DISCARDED' and not skipped"
-            "          limit $1::int8) a) p"
+            "            and waits_for is null limit $1::int8) a) p"
             " order by r.name collate \"C\"",
             kAsideMax));
     for (int row = 0; row < PQntuples(result.get()); ++row) {
@@ -83,21 +168,24 @@ class PostgresRouteDesk final : public RouteDesk {
         const PgResult result,
         Ask("with flow as ("
             "  select l.route, l.lane, l.cursor_snapshot::text as cursor, l.window_snapshot::text as until,"
-            "         l.window_seq as seq, l.window_high as high, null::text[] as tenants,"
+            "         l.window_seq as seq, l.window_high as high, l.cursor_high as mark, null::text[] as tenants,"
             "         array(select t from jsonb_array_elements(l.apart) f,"
             "               jsonb_array_elements_text(f -> 'tenants') t order by 1) as others"
             "    from {s}.lane_state l"
             "  union all"
             "  select l.route, l.lane, f ->> 'cursor', f ->> 'window', coalesce((f ->> 'seq')::int8, 0),"
-            "         coalesce((f ->> 'window_high')::int8, 0),"
+            "         coalesce((f ->> 'window_high')::int8, 0), coalesce((f ->> 'cursor_high')::int8, 0),"
             "         array(select jsonb_array_elements_text(f -> 'tenants') order by 1), '{{}}'"
             "    from {s}.lane_state l, jsonb_array_elements(l.apart) f),"
             " grouped as ("
             "  select route, cursor::pg_snapshot as cursor, case when seq > 0 then until::pg_snapshot end as until, "
             "seq,"
-            "         high, coalesce(case when seq > 0 then until end, cursor)::pg_snapshot as edge, tenants, others,"
+            "         high, mark, coalesce(case when seq > 0 then until end, cursor)::pg_snapshot as edge, tenants, "
+            "others,"
             "         array_agg(lane) as lanes, greatest($1::int8 / count(*) over (partition by route), 500) as most"
-            "    from flow group by route, flow.cursor, flow.until, seq, high, tenants, others)"
+            "    from flow group by route, flow.cursor, flow.until, seq, high, mark, tenants, others),"
+            " moved as (select s.system_identifier <> c.system_identifier as yes"
+            "             from {s}.log_server s, pg_control_system() c)"
             " select g.route, sum(c.pending), bool_and(c.opened < g.most and c.later < g.most"
             "                                         and (g.until is null or g.seq + g.most >= g.high)),"
             "  (extract(epoch from clock_timestamp() - min(c.oldest)) * 1000000)::bigint"
@@ -121,7 +209,12 @@ class PostgresRouteDesk final : public RouteDesk {
             "                    where g.until is not null and o.seq > g.seq and o.seq <= least(g.seq + g.most, "
             "g.high)"
             "                      and pg_visible_in_snapshot(o.xid, g.until)"
-            "                      and not pg_visible_in_snapshot(o.xid, g.cursor))) r) p) c"
+            "                      and not pg_visible_in_snapshot(o.xid, g.cursor))"
+            "                  union all"
+            // Written after a restore into another cluster: by its number it is new, whatever its transaction says.
+            "                  (select 4, o.appended_at, o.lane, o.tenant, o.seq from {s}.outbox o"
+            "                    where (select yes from moved) and o.seq > greatest(g.mark, g.seq)"
+            "                      and pg_visible_in_snapshot(o.xid, g.edge) limit g.most)) r) p) c"
             " group by g.route",
             kPendingMax));
     for (int row = 0; row < PQntuples(result.get()); ++row) {
@@ -190,9 +283,9 @@ Result<std::unique_ptr<RouteDesk>> OpenRouteDesk(const Options& options) {
   SEALANE_ASSIGN_OR_RETURN(Connection connection, Connection::Open(options));
   SEALANE_RETURN_IF_ERROR(RequireCurrentSchema(connection.get(), quoted_schema, options));
   // The plans must not depend on statistics, which a fresh partition has none of.
-  SEALANE_RETURN_IF_ERROR(Execute(connection.get(),
-                                  "select set_config('enable_seqscan', 'off', false), "
-                                  "set_config('max_parallel_workers_per_gather', '0', false)"));
+  const std::array<Setting, 2> settings = {Setting{"enable_seqscan", "off"},
+                                           {"max_parallel_workers_per_gather", "0"}};
+  SEALANE_RETURN_IF_ERROR(AddSettings(connection.get(), settings));
   return std::unique_ptr<RouteDesk>(
       std::make_unique<PostgresRouteDesk>(std::move(connection), std::move(quoted_schema)));
 }

@@ -5,7 +5,12 @@
 namespace sealane::postgres {
 
 std::string Micros(std::string_view column) {
-  return fmt::format("(extract(epoch FROM {}) * 1000000)::int8", column);
+  // In two parts: before PostgreSQL 14 the server extracts a double, which has no room for the microseconds of year
+  // 9999.
+  return fmt::format(
+      "(extract(epoch FROM date_trunc('second', {0}))::int8 * 1000000 + extract(microseconds FROM {0})::int8 % "
+      "1000000)",
+      column);
 }
 
 std::string Text(const PgResult& result, int row, int column) {

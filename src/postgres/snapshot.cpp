@@ -37,7 +37,7 @@ bool Read(std::string_view text, Snapshot& snapshot) {
   }
   if (text.empty()) return true;
   return TakeChar(text, '/') && TakeNumber(text, snapshot.low) && TakeChar(text, '/') &&
-         TakeNumber(text, snapshot.high) && text.empty();
+         TakeNumber(text, snapshot.high) && TakeChar(text, '/') && TakeNumber(text, snapshot.server) && text.empty();
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ std::string Snapshot::Server() const {
 }
 
 std::string Snapshot::Text() const {
-  return fmt::format("{}/{}/{}", Server(), low, high);
+  return fmt::format("{}/{}/{}/{}", Server(), low, high, server);
 }
 
 bool Snapshot::Sees(std::uint64_t xid) const {

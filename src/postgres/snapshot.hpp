@@ -9,9 +9,11 @@
 
 namespace sealane::postgres {
 
-/// A pg_snapshot with the sequence numbers around it: what a Position's `cursor` and `window` hold, as
-/// `xmin:xmax:xip,.../low/high`.
+/// A pg_snapshot with the sequence numbers around it and the server it is from: what a Position's `cursor` and
+/// `window` hold, as `xmin:xmax:xip,.../low/high/server`.
 ///
+/// server: when that server was started (server_start()). Another life of the server may hand the same transaction
+/// numbers out again, so a snapshot means nothing there.
 /// low: every row that is not visible here and whose transaction is not listed as running has a seq above it. high:
 /// every row that is visible here has a seq up to it. Zero low: unknown.
 struct Snapshot {
@@ -20,11 +22,12 @@ struct Snapshot {
   std::vector<std::uint64_t> running;  ///< sorted
   std::int64_t low = 0;
   std::int64_t high = 0;
+  std::int64_t server = 0;
 
   /// kCorrupt (`bad_position`) for anything that Text() did not write.
   static Result<Snapshot> Parse(std::string_view text);
   std::string Text() const;
-  /// Without the sequence numbers, as the server reads it.
+  /// The pg_snapshot alone, as the server reads it.
   std::string Server() const;
 
   bool Sees(std::uint64_t xid) const;

@@ -28,8 +28,9 @@ constexpr std::array kRows = {
     Row{"42P01", ErrorKind::kMisconfigured, "schema_missing", "create the tables with: sealane migrate up"},
     Row{"42883", ErrorKind::kMisconfigured, "schema_missing", "create the functions with: sealane migrate up"},
     Row{"42501", ErrorKind::kMisconfigured, "not_permitted",
-        "grant the role for this work to the user: <schema>_writer, <schema>_relay, <schema>_consumer, "
-        "<schema>_dispatcher or <schema>_operator"},
+        "grant the role for this work to the user: writer, relay, consumer, dispatcher or operator; their names "
+        "begin "
+        "with <schema>_<database>_"},
     Row{"40001", ErrorKind::kConflict, "serialization_failure", "roll back and run the transaction again"},
     Row{"40P01", ErrorKind::kConflict, "deadlock", "roll back and run the transaction again"},
     Row{"55P03", ErrorKind::kConflict, "lock_timeout", "roll back and run the transaction again"},
@@ -134,6 +135,15 @@ Error ErrorFromConnect(std::string_view message, bool needs_password, std::strin
   if (says("database \"") && says("does not exist")) {
     return Error(ErrorKind::kMisconfigured, "database_missing", text)
         .WithHint("create the database, or correct its name in store.url");
+  }
+  // Words of libpq and OpenSSL. Waiting heals none of it, and the message names no secret.
+  const bool cut_off = says("unexpected eof") || says("EOF detected") || says("onnection reset");
+  if (says("certificate verify failed") || (says("SSL error: ") && !cut_off) || says("server certificate for") ||
+      says("does not match host name") || says("does not support SSL") || says("root certificate file") ||
+      says("could not load private key") || says("could not read certificate") || says("SSL certificate")) {
+    return Error(ErrorKind::kMisconfigured, "store_tls_failed", fmt::format("no trust in {}: {}", store, text))
+        .WithHint(
+            "check sslmode, sslrootcert and the host name in store.url, and the server's certificate (expired?)");
   }
   if (says("invalid connection option") || says("invalid URI") || says("missing \"=\"") ||
       says("unexpected character") || says("invalid port") || says("invalid integer value") ||

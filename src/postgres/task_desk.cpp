@@ -30,12 +30,6 @@ Conditions ConditionsOf(const TaskFilter& filter) {
   return conditions;
 }
 
-Conditions ConditionsOf(const EventId& id) {
-  Conditions conditions;
-  conditions.Add("t.id", id.ToString());
-  return conditions;
-}
-
 std::string SummaryFields() {
   return fmt::format(
       "t.id, t.state, t.tenant, t.target, t.operation, t.idempotency_key, t.attempts, {}, {}, {}, t.status, t.code,"
@@ -103,10 +97,10 @@ class PostgresTaskDesk final : public TaskDesk {
   Result<std::vector<TaskSummary>> List(const TaskFilter& filter) override;
   Result<std::optional<TaskDetails>> Find(const EventId& id) override;
   Result<std::int64_t> Retry(const TaskFilter& which, const OperatorAction& why) override {
-    return MakeDue(ConditionsOf(which), DeskLimit(which.limit), why);
+    return MakeDue(std::nullopt, which, why);
   }
   Result<std::int64_t> Retry(const EventId& id, const OperatorAction& why) override {
-    return MakeDue(ConditionsOf(id), 1, why);
+    return MakeDue(id, {.limit = 1}, why);
   }
   Result<std::int64_t> Discard(const EventId& id, const OperatorAction& why) override;
 
@@ -116,7 +110,9 @@ class PostgresTaskDesk final : public TaskDesk {
     return Execute(connection_.get(), fmt::format(fmt::runtime(sql), schema_), parameters);
   }
   Result<std::vector<TaskAttempt>> ReadAttempts(const EventId& id);
-  Result<std::int64_t> MakeDue(Conditions conditions, std::size_t limit, const OperatorAction& why);
+  Result<std::int64_t> MakeDue(const std::optional<EventId>& id, const TaskFilter& which, const OperatorAction& why);
+  /// A change and its audit records, which are one statement; returns how many tasks.
+  Result<std::int64_t> Change(std::string_view sql, std::span<const TextParameter> parameters);
 
   Connection connection_;
   std::string schema_;
@@ -170,44 +166,33 @@ Result<std::vector<TaskAttempt>> PostgresTaskDesk::ReadAttempts(const EventId& i
   return attempts;
 }
 
-Result<std::int64_t> PostgresTaskDesk::MakeDue(Conditions conditions, std::size_t limit, const OperatorAction& why) {
+Result<std::int64_t> PostgresTaskDesk::Change(std::string_view sql, std::span<const TextParameter> parameters) {
+  const auto changed = Run(sql, parameters);
+  if (changed) return IntAt(*changed, 0, 0);
+  return ChangeFailed(connection_.get(), changed.error());
+}
+
+Result<std::int64_t> PostgresTaskDesk::MakeDue(const std::optional<EventId>& id, const TaskFilter& which,
+                                               const OperatorAction& why) {
   SEALANE_RETURN_IF_ERROR(CheckAction(why));
-  const std::string limit_parameter = conditions.Bind(std::to_string(limit));
-  const std::string actor = conditions.Bind(why.actor);
-  const std::string reason = conditions.Bind(why.reason);
-  const std::string at = conditions.Bind(AuditTarget("", ""));  // what stands between the task and its target
-  ShortTransaction transaction(connection_.get());
-  SEALANE_RETURN_IF_ERROR(transaction.Begin());
-  // Locked in one order, so that two operators do not wait for each other in a circle. Who asks for another attempt
-  // has found out about the earlier ones, or takes it upon himself.
-  SEALANE_ASSIGN_OR_RETURN(
-      const PgResult changed,
-      Run(fmt::format("WITH chosen AS MATERIALIZED (SELECT t.place, t.id, t.target FROM {{0}}.task t WHERE {}"
-                      " AND t.state IN ('FAILED', 'DEAD') ORDER BY t.place LIMIT {}::int8 FOR NO KEY UPDATE),"
-                      " changed AS (UPDATE {{0}}.task t SET state = 'FAILED', tries = 0, in_doubt = false,"
-                      " due_at = clock_timestamp(), ended_at = NULL FROM chosen c WHERE t.place = c.place),"
-                      " recorded AS (INSERT INTO {{0}}.audit (actor, action, target, reason)"
-                      " SELECT {}, 'task.retry', c.id::text || {} || c.target, {} FROM chosen c RETURNING 1)"
-                      " SELECT count(*) FROM recorded",
-                      conditions.sql, limit_parameter, actor, at, reason),
-          conditions.parameters));
-  SEALANE_RETURN_IF_ERROR(transaction.Commit());
-  return IntAt(changed, 0, 0);
+  const std::array<TextParameter, 10> parameters = {
+      id ? TextParameter(id->ToString()) : std::nullopt,
+      which.state ? TextParameter(ToString(*which.state)) : std::nullopt,
+      which.target,
+      which.operation,
+      which.tenant,
+      which.idempotency_key,
+      which.error_code,
+      std::to_string(DeskLimit(which.limit)),
+      why.actor,
+      why.reason};
+  return Change("SELECT {0}.operator_task_retry($1::uuid, $2, $3, $4, $5, $6, $7, $8::int8, $9, $10)", parameters);
 }
 
 Result<std::int64_t> PostgresTaskDesk::Discard(const EventId& id, const OperatorAction& why) {
   SEALANE_RETURN_IF_ERROR(CheckAction(why));
-  ShortTransaction transaction(connection_.get());
-  SEALANE_RETURN_IF_ERROR(transaction.Begin());
-  const std::array<TextParameter, 1> parameters = {id.ToString()};
-  SEALANE_ASSIGN_OR_RETURN(const PgResult discarded, Run("SELECT {0}.task_discard($1::uuid)", parameters));
-  if (IsNull(discarded, 0, 0)) return std::int64_t{0};
-  const std::array<TextParameter, 3> record = {why.actor, AuditTarget(id.ToString(), TextAt(discarded, 0, 0)),
-                                               why.reason};
-  SEALANE_RETURN_IF_ERROR(
-      Run("INSERT INTO {0}.audit (actor, action, target, reason) VALUES ($1, 'task.discard', $2, $3)", record));
-  SEALANE_RETURN_IF_ERROR(transaction.Commit());
-  return std::int64_t{1};
+  const std::array<TextParameter, 3> parameters = {id.ToString(), why.actor, why.reason};
+  return Change("SELECT {0}.operator_task_discard($1::uuid, $2, $3)", parameters);
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "postgres/append_call.hpp"
 #include "postgres/call.hpp"
 #include "postgres/inbox_transaction.hpp"
@@ -67,7 +69,8 @@ class PostgresTaskStore final : public TaskStore {
   Status Release(std::span<const ClaimedTask> claimed) override;
   Result<std::optional<std::chrono::milliseconds>> NextDue(std::span<const std::string> targets) override;
   Result<TaskCounts> Count() override;
-  Result<std::int64_t> Prune(std::span<const std::string> targets, Timestamp before, std::size_t limit) override;
+  Result<std::int64_t> Prune(std::span<const std::string> targets, std::chrono::milliseconds age,
+                             std::size_t limit) override;
 
  private:
   Call Function(std::string_view name) const { return {schema_, name}; }
@@ -151,10 +154,13 @@ Result<TaskCounts> PostgresTaskStore::Count() {
   return counts;
 }
 
-Result<std::int64_t> PostgresTaskStore::Prune(std::span<const std::string> targets, Timestamp before,
+Result<std::int64_t> PostgresTaskStore::Prune(std::span<const std::string> targets, std::chrono::milliseconds age,
                                               std::size_t limit) {
-  Call call = Function("task_prune");
-  call.Texts(targets, std::identity{}).Time(before).Int8(Bounded(limit));
+  // The function takes no targets for all of them.
+  if (targets.empty()) return std::int64_t{0};
+  Call call(
+      fmt::format("select * from {}.task_prune($1, clock_timestamp() - $2 * interval '1 millisecond', $3)", schema_));
+  call.Texts(targets, std::identity{}).Int8(std::int64_t{age.count()}).Int8(Bounded(limit));
   SEALANE_ASSIGN_OR_RETURN(const PgResult result, Commit({std::move(call)}));
   return IntAt(result, 0, 0);
 }

@@ -14,6 +14,7 @@
 
 #include "base/log.hpp"
 #include "postgres/connection.hpp"
+#include "postgres/session_settings.hpp"
 #include "postgres/sql_state.hpp"
 #include "postgres/sql_text.hpp"
 
@@ -21,7 +22,7 @@ namespace sealane::postgres {
 namespace {
 
 // Up to this many new numbers a window is read by a prepared statement; above, planning is the smaller part of the
-// work and COPY moves rows with less effort.
+// work and COPY moves rows with less effort. Through a pooler nothing is prepared, and COPY does both.
 constexpr std::int64_t kSelectMax = 500;
 constexpr std::int64_t kWidthMax = 50'000'000;
 constexpr double kGrowthMax = 4.0;  // of a stretch, from one to the next
@@ -69,6 +70,12 @@ std::string Quoted(PGconn* connection, const std::string& text) {
   return copy;
 }
 
+Error ServerChanged() {
+  return Error(ErrorKind::kFenced, "server_changed",
+               "the database server was replaced or restarted, and this position is from before that")
+      .WithHint("the relay takes its lanes anew from the store; nothing has to be done");
+}
+
 std::int64_t NumberAt(const PgResult& result, int column) {
   return IntAt(result, 0, column);
 }
@@ -99,8 +106,10 @@ struct WindowReader::Window {
   std::int64_t seq = 0;  // done up to here
   bool begun = false;    // `to` was given, not chosen
 
-  std::string Conditions() const {
-    std::string seen = fmt::format("pg_visible_in_snapshot(o.xid, '{}')", to.Server());
+  // The server that a pooler, or whatever stands in front, hands a statement to may be another one by now.
+  std::string Conditions(const std::string& schema) const {
+    std::string seen =
+        fmt::format("{}.server_start() = {} and pg_visible_in_snapshot(o.xid, '{}')", schema, to.server, to.Server());
     if (from.xmax > 1) seen += fmt::format(" and not pg_visible_in_snapshot(o.xid, '{}')", from.Server());
     return seen;
   }
@@ -110,14 +119,14 @@ struct WindowReader::Window {
 Status WindowReader::Prepare() {
   // The plans must not depend on statistics: a fresh partition has none, and a sequential scan of the log would be a
   // catastrophe where an index is at hand. An open window must be durable, whatever the role's default is.
-  SEALANE_RETURN_IF_ERROR(Execute(connection_,
-                                  "select set_config('synchronous_commit', 'on', false), "
-                                  "set_config('enable_seqscan', 'off', false), "
-                                  "set_config('plan_cache_mode', 'force_generic_plan', false), "
-                                  "set_config('max_parallel_workers_per_gather', '0', false), "
-                                  // A relay that falls asleep inside a transaction must not keep its heirs from the
-                                  // lanes it has locked.
-                                  "set_config('idle_in_transaction_session_timeout', '2000', false)"));
+  const std::array<Setting, 5> settings = {
+      Setting{"synchronous_commit", "on"},
+      {"enable_seqscan", "off"},
+      {"plan_cache_mode", "force_generic_plan"},
+      {"max_parallel_workers_per_gather", "0"},
+      // A relay that falls asleep inside a transaction must not keep its heirs from the lanes it has locked.
+      {"idle_in_transaction_session_timeout", "2000"}};
+  SEALANE_RETURN_IF_ERROR(AddSettings(connection_, settings));
   SEALANE_ASSIGN_OR_RETURN(
       const PgResult lanes,
       Execute(connection_, fmt::format("select value::int from {}.setting where name = 'lanes'", schema_)));
@@ -128,18 +137,21 @@ Status WindowReader::Prepare() {
       "where o.xid >= $1::xid8 and o.xid < $2::xid8 and o.lane = any ($3::smallint[]) "
       "and pg_visible_in_snapshot(o.xid, $4::pg_snapshot) and not pg_visible_in_snapshot(o.xid, $5::pg_snapshot) "
       "and ($6::text[] is null or o.tenant = any ($6::text[])) and ($7::text[] is null or o.tenant <> all "
-      "($7::text[]))",
+      "($7::text[])) and {schema}.server_start() = $8::int8",
       fmt::arg("columns", LogColumns("o")), fmt::arg("schema", schema_));
   // The numbers are read after the statement's snapshot was taken: what the snapshot sees has a seq up to last_value
   // and a commit record before the insert position.
-  const std::string look = fmt::format(
+  look_ = fmt::format(
       "select last_value - case when is_called then 0 else 1 end, pg_current_snapshot(), "
       "pg_current_wal_insert_lsn() <= pg_current_wal_flush_lsn(), pg_current_wal_insert_lsn(), "
-      "(extract(epoch from clock_timestamp()) * 1000000)::int8 from {}.outbox_seq_seq",
+      "(extract(epoch from clock_timestamp()) * 1000000)::int8, {0}.server_start() from {0}.outbox_seq_seq",
       schema_);
-  const PgResult window_made(PQprepare(connection_, "sealane_window", window.c_str(), 7, nullptr));
+  // Another transaction would not find there what was prepared.
+  pooled_ = IsPooled(connection_);
+  if (pooled_) return Ok();
+  const PgResult window_made(PQprepare(connection_, "sealane_window", window.c_str(), 8, nullptr));
   SEALANE_RETURN_IF_ERROR(CheckResult(connection_, window_made.get()));
-  const PgResult look_made(PQprepare(connection_, "sealane_look", look.c_str(), 0, nullptr));
+  const PgResult look_made(PQprepare(connection_, "sealane_look", look_.c_str(), 0, nullptr));
   return CheckResult(connection_, look_made.get());
 }
 
@@ -159,14 +171,24 @@ Status WindowReader::Mark() {
 Result<Horizon> WindowReader::Look() {
   const bool moved = last_high_ > low_;
   if (moved && SystemClock::Instance().SinceBoot() - marked_at_ >= kMarkInterval) SEALANE_RETURN_IF_ERROR(Mark());
-  const PgResult result(PQexecPrepared(connection_, "sealane_look", 0, nullptr, nullptr, nullptr, 0));
+  const PgResult result(pooled_ ? RunParams(connection_, look_, 0, nullptr, nullptr, nullptr, nullptr, 0)
+                                : PQexecPrepared(connection_, "sealane_look", 0, nullptr, nullptr, nullptr, 0));
   SEALANE_RETURN_IF_ERROR(CheckResult(connection_, result.get()));
   const bool first = last_high_ < 0;
   last_high_ = NumberAt(result, 0);
+  if (const std::int64_t server = NumberAt(result, 5); server != server_) {
+    // What was seen before belongs to another life of the server.
+    server_ = server;
+    low_ = -1;
+    on_disk_ = 0;
+    ticked_high_ = -1;
+    dense_.reset();
+  }
   if (first) return Look();  // now there is something to put a mark behind
   SEALANE_ASSIGN_OR_RETURN(Snapshot snapshot, Snapshot::Parse(TextAt(result, 0, 1)));
   snapshot.high = last_high_;
   snapshot.low = std::max<std::int64_t>(low_, 0);
+  snapshot.server = NumberAt(result, 5);
   const bool on_disk = TextAt(result, 0, 2) == "t";
   return Horizon{.cursor = snapshot.Text(),
                  .seq_high = snapshot.high,
@@ -246,6 +268,10 @@ Result<Page> WindowReader::Read(const ReadRequest& request) {
 Result<Page> WindowReader::ReadWindow(const ReadRequest& request) {
   Window window;
   SEALANE_ASSIGN_OR_RETURN(window.from, Snapshot::Parse(request.from->cursor));
+  SEALANE_ASSIGN_OR_RETURN(const Snapshot horizon, Snapshot::Parse(request.horizon->cursor));
+  if (window.from.server != horizon.server) {
+    return ServerChanged();
+  }
   window.begun = !request.from->window.empty();
   window.seq = request.from->seq;
   SEALANE_ASSIGN_OR_RETURN(window.to, Snapshot::Parse(window.begun ? request.from->window : request.horizon->cursor));
@@ -270,14 +296,14 @@ Result<Page> WindowReader::ReadWindow(const ReadRequest& request) {
   if (!window.begun && news <= static_cast<std::int64_t>(request.entries_max)) {
     LogRows rows;
     Fit fit = Fit::kWhole;
-    if (news <= kSelectMax) {
+    if (news <= kSelectMax && !pooled_) {
       SEALANE_ASSIGN_OR_RETURN(fit, Select(window, request, rows));
     } else {
       const Stretch stretch = StretchOf(window.from, window.to);
       const std::string old =
           stretch.old.empty() ? "" : fmt::format(" or o.xid = any ('{}'::xid8[])", NumberArray(stretch.old));
       SEALANE_ASSIGN_OR_RETURN(fit, CopyOut(fmt::format("((o.xid >= '{}'::xid8 and o.xid < '{}'::xid8){}) and {}",
-                                                        stretch.first, stretch.end, old, window.Conditions()),
+                                                        stretch.first, stretch.end, old, window.Conditions(schema_)),
                                             request, rows));
     }
     if (fit == Fit::kWhole) {
@@ -295,6 +321,7 @@ Result<WindowReader::Fit> WindowReader::Select(const Window& window, const ReadR
   const std::string lanes = NumberArray(request.lanes);
   const std::string to = window.to.Server();
   const std::string from = window.from.Server();
+  const std::string server = std::to_string(window.to.server);
   const std::string tenants = TextArray(request.tenants);
   const char* const include = request.tenants.empty() || request.all_but ? nullptr : tenants.c_str();
   const char* const exclude = request.tenants.empty() || !request.all_but ? nullptr : tenants.c_str();
@@ -304,9 +331,9 @@ Result<WindowReader::Fit> WindowReader::Select(const Window& window, const ReadR
   for (const std::uint64_t xid : stretch.old) ranges.emplace_back(std::to_string(xid), std::to_string(xid + 1));
 
   for (const auto& [first, end] : ranges) {
-    const std::array<const char*, 7> values = {first.c_str(), end.c_str(), lanes.c_str(), to.c_str(),
-                                               from.c_str(),  include,     exclude};
-    if (PQsendQueryPrepared(connection_, "sealane_window", 7, values.data(), nullptr, nullptr, 1) == 0) {
+    const std::array<const char*, 8> values = {first.c_str(), end.c_str(), lanes.c_str(), to.c_str(),
+                                               from.c_str(),  include,     exclude,       server.c_str()};
+    if (PQsendQueryPrepared(connection_, "sealane_window", 8, values.data(), nullptr, nullptr, 1) == 0) {
       return CheckResult(connection_, nullptr).error();
     }
     PQsetSingleRowMode(connection_);
@@ -328,6 +355,24 @@ Result<WindowReader::Fit> WindowReader::Select(const Window& window, const ReadR
 
 Result<WindowReader::Fit> WindowReader::CopyOut(const std::string& conditions, const ReadRequest& request,
                                                 LogRows& rows) {
+  if (!pooled_) return CopyRows(conditions, request, rows);
+  // Inside a transaction, which has our settings.
+  SEALANE_RETURN_IF_ERROR(Execute(connection_, "begin"));
+  // Rows of another server are none, and none must not look like the end.
+  Result<Fit> fit = [&]() -> Result<Fit> {
+    SEALANE_ASSIGN_OR_RETURN(const PgResult here,
+                             Execute(connection_, fmt::format("select {}.server_start()", schema_)));
+    SEALANE_ASSIGN_OR_RETURN(const Snapshot looked, Snapshot::Parse(request.horizon->cursor));
+    if (NumberAt(here, 0) != looked.server) return ServerChanged();
+    return CopyRows(conditions, request, rows);
+  }();
+  const auto ended = Execute(connection_, "rollback");  // nothing was written, and it may have been cancelled
+  if (fit && !ended) return ended.error();
+  return fit;
+}
+
+Result<WindowReader::Fit> WindowReader::CopyRows(const std::string& conditions, const ReadRequest& request,
+                                                 LogRows& rows) {
   const std::string sql =
       fmt::format("copy (select {} from {}.outbox o where {}{}{}) to stdout (format binary)", LogColumns("o"),
                   schema_, conditions, LaneCondition(request), TenantCondition(request));
@@ -410,12 +455,15 @@ Result<std::optional<Page>> WindowReader::ReadOldOnes(const Window& window, cons
     from_seq = window.from.low;
     return std::optional<Page>();
   }
-  const std::string conditions = fmt::format("o.xid = any ('{}'::xid8[]) and o.seq > {} and o.seq <= {}",
-                                             NumberArray(old), window.seq, window.from.low);
+  const std::string conditions =
+      fmt::format("o.xid = any ('{}'::xid8[]) and o.seq > {} and o.seq <= {} and {}.server_start() = {}",
+                  NumberArray(old), window.seq, window.from.low, schema_, window.to.server);
   SEALANE_ASSIGN_OR_RETURN(
       const PgResult found,
-      ExecuteLong(fmt::format("select count(*), coalesce(min(o.seq), 0) from {}.outbox o where {}{}{}", schema_,
-                              conditions, LaneCondition(request), TenantCondition(request))));
+      ExecuteLong(fmt::format("select count(*), coalesce(min(o.seq), 0), {0}.server_start() from {0}.outbox o"
+                              " where {1}{2}{3}",
+                              schema_, conditions, LaneCondition(request), TenantCondition(request))));
+  if (NumberAt(found, 2) != window.to.server) return ServerChanged();
   const std::int64_t count = NumberAt(found, 0);
   if (count == 0) {
     from_seq = window.from.low;
@@ -448,7 +496,7 @@ Result<Page> WindowReader::ReadStretch(const Window& window, const ReadRequest& 
     const std::int64_t to_seq = std::min(from_seq + width_, bound);
     LogRows rows;
     SEALANE_ASSIGN_OR_RETURN(const Fit fit, CopyOut(fmt::format("o.seq > {} and o.seq <= {} and {}", from_seq, to_seq,
-                                                                window.Conditions()),
+                                                                window.Conditions(schema_)),
                                                     request, rows));
     if (fit == Fit::kTooLarge) {
       width_ = std::max<std::int64_t>(width_ / 4, 1);

@@ -46,6 +46,7 @@ class WindowReader {
   Status WriteTick(const Snapshot& snapshot);
   Result<Fit> Select(const Window& window, const ReadRequest& request, LogRows& rows);
   Result<Fit> CopyOut(const std::string& conditions, const ReadRequest& request, LogRows& rows);
+  Result<Fit> CopyRows(const std::string& conditions, const ReadRequest& request, LogRows& rows);
   Result<Page> ReadWindow(const ReadRequest& request);
   Result<Page> ReadStretch(const Window& window, const ReadRequest& request);
   Result<std::optional<Page>> ReadOldOnes(const Window& window, const ReadRequest& request, std::int64_t& from_seq);
@@ -57,7 +58,10 @@ class WindowReader {
 
   PGconn* connection_;
   std::string schema_;
+  std::string look_;             // the statement of Look()
+  bool pooled_ = false;          // nothing can be prepared
   std::size_t lanes_ = 0;        // of the outbox
+  std::int64_t server_ = 0;      // which life of the server that was
   std::int64_t last_high_ = -1;  // seen before what is done next; -1: not looked yet
   std::int64_t low_ = -1;        // seen before the last mark; -1: there is none
   BootTime marked_at_{0};

@@ -11,7 +11,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kNamesMax = 100;  // error codes or topics counted by name; the rest is `other`
+constexpr std::size_t kUnwrittenMax = 5'000;  // parked events before they are written down
+constexpr std::size_t kNamesMax = 100;        // error codes or topics counted by name; the rest is `other`
 // Positions that moved over nothing are written now and then, so that a successor does not start in the far past.
 constexpr std::chrono::seconds kMoveInterval{30};
 
@@ -51,6 +52,7 @@ Result<Dispatcher::Step> Dispatcher::RunOnce(OutboxLog& log, Publisher& publishe
   WatchLease(publisher);  // the store may have taken its time
   Step step;
   step.submitted = SubmitAgain(publisher);
+  step.submitted += SubmitWaited(publisher);
   step.submitted += SubmitPages(publisher);
   CrashPoint("relay.submitted");
 
@@ -151,6 +153,13 @@ Status Dispatcher::Open(OutboxLog& log, std::vector<LaneOpened>& opened) {
     return std::move(blocked).error();
   }
   parking_.Load(*blocked);
+  if (Status loaded = LoadWaiting(log, leases); !loaded) {
+    for (const LaneLease lease : leases) {
+      LoseLane(lease);
+      board_.Drop(lease);
+    }
+    return loaded;
+  }
   CrashPoint("relay.opened");
   return Ok();
 }
@@ -160,6 +169,7 @@ void Dispatcher::AddPage(PageRead read) {
   page->page = std::move(read.page);
   page->flow = read.flow;
   page->lanes = std::move(read.lanes);
+  page->store_boot = read.store_boot;
   page->waiting = page->page.entries.size();
   Lane highest = 0;
   for (const LaneLease& lease : page->lanes) highest = std::max(highest, lease.lane);
@@ -204,10 +214,18 @@ LaneLease Dispatcher::LeaseOf(const OpenPage& page, const LogEntry& entry) const
   return {.lane = entry.lane, .epoch = page.epochs[static_cast<std::size_t>(entry.lane)]};
 }
 
-std::string_view Dispatcher::UnitOf(const LogEntry& entry) {
+std::string_view Dispatcher::UnitOf(const LogEntry& entry, std::string_view chosen) {
   switch (options_.order) {
-    case OrderMode::kKey:
-      return entry.event.key;
+    case OrderMode::kKey: {
+      const std::string_view topic = chosen.empty() ? topics_.Apply(entry.event) : chosen;
+      unit_.assign(topic).append("/").append(entry.event.key);
+      // Rows from before the order key had a topic were given the event's own.
+      if (chosen.empty() && topic != entry.event.topic && !parking_.empty()) {
+        own_unit_.assign(entry.event.topic).append("/").append(entry.event.key);
+        if (!parking_.Blocks(unit_) && parking_.Blocks(own_unit_)) return own_unit_;
+      }
+      return unit_;
+    }
     case OrderMode::kTenant:
       return entry.event.tenant;
     case OrderMode::kGlobal:
@@ -226,11 +244,11 @@ std::string_view Dispatcher::KeyOf(const EnvelopeView& event, std::string_view w
   return wire_key;
 }
 
-Submitted Dispatcher::Send(const LogEntry& entry, Token token, Publisher& publisher) {
+Submitted Dispatcher::Send(const LogEntry& entry, Token token, Publisher& publisher, std::string_view topic) {
   const WireView wire = encoder_.Encode(entry.event);
   const Submitted submitted = publisher.Submit({.token = token.Pack(),
                                                 .event_id = entry.event.id,
-                                                .topic = topics_.Apply(entry.event),
+                                                .topic = topic.empty() ? topics_.Apply(entry.event) : topic,
                                                 .key = KeyOf(entry.event, wire.key),
                                                 .value = wire.value,
                                                 .headers = wire.headers});
@@ -250,7 +268,11 @@ Dispatcher::Outcome Dispatcher::Handle(std::uint32_t slot, std::uint32_t index, 
     ++counts_.filtered;
     return Outcome::kFinished;
   }
-  const bool early = entry.event.available_at && *entry.event.available_at > now_;
+  if (parking_.changes() >= kUnwrittenMax && !again) return Outcome::kStop;  // until they are written
+  // By the store's clock: ours may be hours off.
+  const bool early = entry.event.available_at &&
+                     *entry.event.available_at >
+                         page.store_boot + std::chrono::duration_cast<std::chrono::microseconds>(clock_.SinceBoot());
   if (early || (!parking_.empty() && parking_.Blocks(UnitOf(entry)))) {
     // What came back is few, and those it waits behind are not tried again before it has left the way.
     if (!again && ParkingIsFull()) return Outcome::kStop;
@@ -265,6 +287,12 @@ Dispatcher::Outcome Dispatcher::Handle(std::uint32_t slot, std::uint32_t index, 
     if (!again && ParkingIsFull()) return Outcome::kStop;
     RejectUnreadable(entry, lease, kFirstAttempt);
     return Outcome::kFinished;
+  }
+  if (!waiting_.empty()) {
+    if (const std::string_view topic = topics_.Apply(entry.event); MustWait(topic)) {
+      WaitForTopic(entry, lease, topic, 0);
+      return Outcome::kFinished;
+    }
   }
   const Token token{.kind = TokenKind::kEntry, .slot = slot, .entry = index};
   return Send(entry, token, publisher) == Submitted::kTaken ? Outcome::kSubmitted : Outcome::kStop;
@@ -366,6 +394,8 @@ void Dispatcher::OnDelivery(const Delivery& delivery, Publisher& publisher) {
       return OnDeadLetter(delivery, token);
     case TokenKind::kRetry:
       return OnRetry(delivery, token, publisher);
+    case TokenKind::kWaited:
+      return OnWaited(delivery, token);
   }
 }
 
@@ -396,6 +426,13 @@ void Dispatcher::OnEntry(const Delivery& delivery, Token token, Publisher& publi
     // Held back behind a failed one of its unit is not an outage; it is set aside as soon as it comes up again.
     if (delivery.code != "held_back") Hold();
     return;
+  }
+  if (verdict.kind == Verdict::Kind::kWait) {
+    const std::string topic(topics_.Apply(entry.event));
+    BeginOutage(topic, delivery);
+    WaitForTopic(entry, lease, topic, 0);
+    FinishEntry(token.slot);
+    return FreeIfDone(token.slot);
   }
   if (ParkingIsFull()) {
     resend_.push_back(delivery.token);
@@ -467,16 +504,17 @@ void Dispatcher::RejectUnreadable(const LogEntry& entry, LaneLease lease, std::i
   ParkFailed(entry, lease, kDies, why, attempts);
 }
 
-void Dispatcher::BlockFollowers(const LogEntry& entry, LaneLease lease, const Verdict& verdict) {
+void Dispatcher::BlockFollowers(const LogEntry& entry, LaneLease lease, const Verdict& verdict,
+                                std::string_view topic) {
   const bool holds = verdict.state != ParkedState::kDead || options_.failures.dead_holds_followers;
-  if (options_.order != OrderMode::kNone && holds) parking_.Block(UnitOf(entry), lease);
+  if (options_.order != OrderMode::kNone && holds) parking_.Block(UnitOf(entry, topic), lease);
 }
 
 void Dispatcher::ParkFailed(const LogEntry& entry, LaneLease lease, const Verdict& verdict, const Delivery& why,
-                            std::int32_t attempts) {
-  BlockFollowers(entry, lease, verdict);
+                            std::int32_t attempts, std::string_view topic) {
+  BlockFollowers(entry, lease, verdict, topic);
   const bool dead = verdict.state == ParkedState::kDead;
-  ParkChange change = ChangeOf(entry, lease);
+  ParkChange change = ChangeOf(entry, lease, topic);
   change.state = verdict.state;
   change.attempts = attempts;
   change.retry_after = verdict.retry_after;
@@ -488,12 +526,12 @@ void Dispatcher::ParkFailed(const LogEntry& entry, LaneLease lease, const Verdic
   if (dead) ++counts_.dead_total;
 }
 
-ParkChange Dispatcher::ChangeOf(const LogEntry& entry, LaneLease lease) {
+ParkChange Dispatcher::ChangeOf(const LogEntry& entry, LaneLease lease, std::string_view topic) {
   return {.lease = lease,
           .seq = entry.seq,
           .place = entry.place,
           .id = entry.event.id,
-          .unit = std::string(UnitOf(entry)),
+          .unit = std::string(UnitOf(entry, topic)),
           .tenant = std::string(entry.event.tenant),
           .topic = std::string(entry.event.topic),
           .key = std::string(entry.event.key)};
@@ -513,7 +551,10 @@ void Dispatcher::CountPublished(const LogEntry& entry) {
 void Dispatcher::CountFailure(const Delivery& delivery, const LogEntry& entry, std::int32_t attempts) {
   ++CountOf(counts_.failures, delivery.code);
   // During an outage thousands come back at once; the hold is logged, not each of them.
-  if (delivery.failure == FailureClass::kOutage || delivery.failure == FailureClass::kMisconfigured) return;
+  if (delivery.failure == FailureClass::kOutage || delivery.failure == FailureClass::kMisconfigured ||
+      delivery.failure == FailureClass::kTopicMissing) {
+    return;
+  }
   LogWarning("event failed", {{"store", options_.store},
                               {"route", options_.route},
                               {"event_id", entry.event.id.ToString()},
@@ -538,6 +579,7 @@ void Dispatcher::Hold() {
 
 bool Dispatcher::SettleIsDue() const {
   const BootTime since = clock_.SinceBoot() - settled_at_;
+  if (parking_.changes() >= kUnwrittenMax) return true;
   if (ledger_.dirty() || parking_.has_changes() || (ledger_.moved() && ledger_.closing())) {
     return since >= options_.settle_interval;
   }
@@ -575,7 +617,11 @@ Result<bool> Dispatcher::Settle(OutboxLog& log) {
 Status Dispatcher::ReleaseQuietLanes(OutboxLog& log) {
   std::vector<LaneLease> ready = ledger_.ReadyToRelease();
   // A message of a lane that another relay has by then could overtake, or be overtaken.
-  std::erase_if(ready, [&](const LaneLease lease) { return parking_.IsRunning(lease); });
+  std::erase_if(ready, [&](const LaneLease lease) {
+    return parking_.IsRunning(lease) || std::any_of(waited_.begin(), waited_.end(), [&](const auto& run) {
+             return run != nullptr && run->open > 0 && LeaseIn(*run, lease.lane) == lease;
+           });
+  });
   if (ready.empty() || parking_.has_changes()) return Ok();
   CrashPoint("relay.before_release");
   SEALANE_RETURN_IF_ERROR(log.Release(ready));
@@ -590,7 +636,8 @@ Status Dispatcher::ReleaseQuietLanes(OutboxLog& log) {
 
 bool Dispatcher::quiet() const {
   const bool begun = !to_submit_.empty() && pages_[to_submit_.front()]->next_entry > 0;
-  return inflight_ == 0 && resend_.empty() && !begun && parking_.runs() == 0 && !parking_.has_changes();
+  return inflight_ == 0 && resend_.empty() && !begun && parking_.runs() == 0 && waited_runs_ == 0 &&
+         !parking_.has_changes();
 }
 
 std::size_t Dispatcher::GiveUp(Publisher& publisher) {

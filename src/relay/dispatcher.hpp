@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -53,6 +54,8 @@ class Dispatcher {
   bool quiet() const;
   /// No page is waiting or on its way: together with a reader that has caught up this means drained.
   bool empty() const { return open_pages_ == 0 && quiet(); }
+  /// Whether events wait for a topic that the destination does not have.
+  bool waits() const { return !waiting_.empty(); }
   /// At the end of a drain that took too long: takes back what has no answer. Returns how many messages may be there
   /// all the same, and will come again.
   std::size_t GiveUp(Publisher& publisher);
@@ -62,10 +65,13 @@ class Dispatcher {
   /// Everything it knows; the rest of the statistics is filled in by others.
   const RouteStats& counts() const { return counts_; }
   void FillGauges(RouteStats& stats) const;
+  /// Topics that are missing, as a problem beside which the route goes on; when there is no worse one.
+  void ShowMissingTopics(RouteStats& stats) const;
 
  private:
-  // Tokens say whom a delivery belongs to: a page's entry, the copy of one for the dead-letter topic, or a retry.
-  enum class TokenKind : std::uint8_t { kEntry, kDeadLetter, kRetry };
+  // Tokens say what a delivery belongs to: a page's entry, the copy of one for the dead-letter topic, a retry, or an
+  // event that waited for its topic.
+  enum class TokenKind : std::uint8_t { kEntry, kDeadLetter, kRetry, kWaited };
   struct Token {
     TokenKind kind = TokenKind::kEntry;
     std::uint32_t slot = 0;
@@ -90,7 +96,8 @@ class Dispatcher {
   enum class Outcome : std::uint8_t { kSubmitted, kFinished, kStop };
   /// `again`: it was submitted before and came back.
   Outcome Handle(std::uint32_t slot, std::uint32_t entry, bool again, Publisher& publisher);
-  Submitted Send(const LogEntry& entry, Token token, Publisher& publisher);
+  /// `topic`: instead of the one that the route chooses; empty: that one.
+  Submitted Send(const LogEntry& entry, Token token, Publisher& publisher, std::string_view topic = {});
   Submitted SendDeadLetter(const LogEntry& entry, const Delivery& why, std::int32_t attempts, Token token,
                            Publisher& publisher);
 
@@ -103,16 +110,17 @@ class Dispatcher {
   bool TryAgainLater(const Delivery& copy);
   void NoteCopy(const Delivery& delivery, const LogEntry& entry) const;
   void RejectUnreadable(const LogEntry& entry, LaneLease lease, std::int32_t attempts);
-  void BlockFollowers(const LogEntry& entry, LaneLease lease, const Verdict& verdict);
+  // `topic`: the one that was chosen for it; empty: the one that the route chooses.
+  void BlockFollowers(const LogEntry& entry, LaneLease lease, const Verdict& verdict, std::string_view topic = {});
   void ParkFailed(const LogEntry& entry, LaneLease lease, const Verdict& verdict, const Delivery& why,
-                  std::int32_t attempts);
-  ParkChange ChangeOf(const LogEntry& entry, LaneLease lease);
+                  std::int32_t attempts, std::string_view topic = {});
+  ParkChange ChangeOf(const LogEntry& entry, LaneLease lease, std::string_view topic = {});
   void CountPublished(const LogEntry& entry);
   void CountFailure(const Delivery& delivery, const LogEntry& entry, std::int32_t attempts);
   void Hold();
 
   LaneLease LeaseOf(const OpenPage& page, const LogEntry& entry) const;
-  std::string_view UnitOf(const LogEntry& entry);
+  std::string_view UnitOf(const LogEntry& entry, std::string_view topic = {});
   std::string_view KeyOf(const EnvelopeView& event, std::string_view wire_key) const;
 
   /// As the store knows them; an error when they are too many to be kept in mind.
@@ -126,6 +134,40 @@ class Dispatcher {
                       Publisher& publisher);
   void EndRetry(std::uint32_t slot);
   void StartRetry(std::uint32_t slot, Publisher& publisher);
+
+  // ---- topics that are missing (dispatcher_waiting.cpp) ----
+  /// What is known of a topic that events wait for.
+  struct TopicOutage {
+    bool missing = false;  ///< said the destination; otherwise it is not known yet, or back
+    bool proven = false;   ///< it took an event since
+    bool runs = false;     ///< some of its events are on their way
+    BootTime look{0};      ///< when it is tried next
+    std::int64_t events = 0;
+    std::string problem = {};
+  };
+  /// Events that waited, on their way out.
+  struct WaitedRun {
+    std::string topic;
+    Page page;
+    std::vector<LaneLease> leases;
+    std::size_t next = 0;  ///< the first that was not submitted
+    std::size_t open = 0;  ///< submitted, without an answer
+    bool stopped = false;  ///< the rest stays where it is
+  };
+  /// Whether events for this topic have to wait, behind others or for the topic itself.
+  bool MustWait(std::string_view topic) const { return !waiting_.empty() && waiting_.find(topic) != waiting_.end(); }
+  void BeginOutage(std::string_view topic, const Delivery& delivery);
+  void WaitForTopic(const LogEntry& entry, LaneLease lease, std::string_view topic, std::int32_t attempts);
+  Status LoadWaiting(OutboxLog& log, const std::vector<LaneLease>& leases);
+  Status CountWaiting(OutboxLog& log, const std::vector<LaneLease>& leases);
+  /// Of tenants whose events must not leave now.
+  std::vector<std::string> PausedTenants() const;
+  Status DrainWaiting(OutboxLog& log, Publisher& publisher);
+  std::size_t SubmitWaited(Publisher& publisher);
+  bool SubmitWaited(std::uint32_t slot, Publisher& publisher, std::size_t& submitted);
+  void OnWaited(const Delivery& delivery, Token token);
+  void EndIfDone(std::uint32_t slot);
+  std::optional<LaneLease> LeaseIn(const WaitedRun& run, Lane lane) const;
 
   bool SettleIsDue() const;
   Status ReleaseQuietLanes(OutboxLog& log);
@@ -163,12 +205,17 @@ class Dispatcher {
   BootTime hold_until_{0};
   BootTime settled_at_{0};
   BootTime parked_look_{0};
+  std::map<std::string, TopicOutage, std::less<>> waiting_;  // by topic at the destination
+  std::vector<std::unique_ptr<WaitedRun>> waited_;           // by slot; null: free
+  std::size_t waited_runs_ = 0;
+  BootTime waiting_look_{0};
   Timestamp now_{};
   RouteStats counts_;
   std::string last_topic_;
   std::uint64_t* last_topic_count_ = nullptr;
   std::vector<Delivery> deliveries_;
   std::string unit_;
+  std::string own_unit_;
 };
 
 }  // namespace sealane

@@ -37,29 +37,35 @@ std::set<std::string> Dispatcher::UnitsOnTheirWay() {
   return units;
 }
 
+std::vector<std::string> Dispatcher::PausedTenants() const {
+  std::vector<std::string> paused;
+  for (const TenantRule& rule : board_.decisions().tenants) {
+    if (rule.paused && !SpansLanes(options_.order)) paused.push_back(rule.tenant);
+  }
+  return paused;
+}
+
 Status Dispatcher::RetryParked(OutboxLog& log, Publisher& publisher) {
   const BootTime now = clock_.SinceBoot();
   // At the limit the hold is renewed again and again, and only what succeeds here ends it.
   const bool held = now < hold_until_ && !blocked_by_parked_;
   if (draining_ || ledger_.empty() || now < parked_look_ || held) return Ok();
   parked_look_ = now + std::clamp(options_.failures.retry.first, kParkedLookMin, kParkedLookMax);
-  if (parking_.empty() && board_.parked() == 0) return Ok();
+  if (parking_.empty() && board_.parked() == 0) return DrainWaiting(log, publisher);
   // What is known goes to the store first, so that the store's answer is about everything.
   if (parking_.has_changes()) SEALANE_RETURN_IF_ERROR(Settle(log));
   const std::set<std::string> on_their_way = UnitsOnTheirWay();
   SEALANE_ASSIGN_OR_RETURN(const std::vector<DueUnit> blocked, BlockedUnits(log, ledger_.leases()));
   parking_.Reconcile(blocked, on_their_way);
-  return BeginRetries(log, ledger_.staying(), on_their_way, publisher);
+  SEALANE_RETURN_IF_ERROR(BeginRetries(log, ledger_.staying(), on_their_way, publisher));
+  return DrainWaiting(log, publisher);
 }
 
 Status Dispatcher::BeginRetries(OutboxLog& log, const std::vector<LaneLease>& leases,
                                 const std::set<std::string>& on_their_way, Publisher& publisher) {
   const LeaseBoard::Decisions decisions = board_.decisions();
   if (decisions.paused || leases.empty() || parking_.runs() >= Parking::kRunsMax) return Ok();
-  std::vector<std::string> paused;
-  for (const TenantRule& rule : decisions.tenants) {
-    if (rule.paused && !SpansLanes(options_.order)) paused.push_back(rule.tenant);
-  }
+  const std::vector<std::string> paused = PausedTenants();
   // Those whose event is lost are found again each time, and must not crowd out the others.
   const std::size_t room = Parking::kRunsMax - parking_.runs() + lost_units_.size();
   SEALANE_ASSIGN_OR_RETURN(const std::vector<DueUnit> due, log.DueUnits(leases, paused, room));
@@ -94,15 +100,29 @@ void Dispatcher::EndRetry(std::uint32_t slot) {
 }
 
 void Dispatcher::StartRetry(std::uint32_t slot, Publisher& publisher) {
-  const RetryRun& run = *parking_.run(slot);
-  const std::optional<LaneLease> lease = ledger_.LeaseOf(run.entry().lane);
+  RetryRun& run = *parking_.run(slot);
+  std::optional<LaneLease> lease = ledger_.LeaseOf(run.entry().lane);
+  const auto topic = [&] {
+    const std::string& chosen = run.entries[run.at].destination;
+    return chosen.empty() ? topics_.Apply(run.entry().event) : std::string_view(chosen);
+  };
+  // Those whose topic is missing wait for that from now on, and their followers with them.
+  while (lease && !waiting_.empty() && MustWait(topic())) {
+    WaitForTopic(run.entry(), *lease, topic(), run.entries[run.at].attempts);
+    parked_look_ = BootTime{0};
+    if (++run.at == run.entries.size()) {
+      --run.at;
+      return EndRetry(slot);
+    }
+    lease = ledger_.LeaseOf(run.entry().lane);
+  }
   if (lease && !IsReadable(run.entry().event)) {
     RejectUnreadable(run.entry(), *lease, run.entries[run.at].attempts + 1);
     return EndRetry(slot);
   }
   const Token token{.kind = TokenKind::kRetry, .slot = slot};
   // When there is no room the unit stays due, and is found again by the next look.
-  if (!lease || Send(run.entry(), token, publisher) == Submitted::kFull) EndRetry(slot);
+  if (!lease || Send(run.entry(), token, publisher, topic()) == Submitted::kFull) EndRetry(slot);
 }
 
 void Dispatcher::OnRetry(const Delivery& delivery, Token token, Publisher& publisher) {
@@ -133,13 +153,19 @@ void Dispatcher::OnRetry(const Delivery& delivery, Token token, Publisher& publi
     Hold();
     return EndRetry(token.slot);
   }
+  if (verdict.kind == Verdict::Kind::kWait) {
+    const std::string topic =
+        parked.destination.empty() ? std::string(topics_.Apply(entry.event)) : parked.destination;
+    BeginOutage(topic, delivery);
+    return StartRetry(token.slot, publisher);
+  }
   if (verdict.state == ParkedState::kDead && !options_.failures.dead_letter_topic.empty()) {
     run.dying = delivery;
     // When there is no room it is tried once more, and dies then.
     if (SendDeadLetter(entry, delivery, attempts, token, publisher) == Submitted::kFull) EndRetry(token.slot);
     return;
   }
-  ParkFailed(entry, *lease, verdict, delivery, attempts);
+  ParkFailed(entry, *lease, verdict, delivery, attempts, parked.destination);
   EndRetry(token.slot);
 }
 
@@ -150,7 +176,8 @@ void Dispatcher::OnRetriedToDeath(const Delivery& delivery, std::uint32_t slot, 
     Hold();  // the event stays due, and dies after the outage
   } else if (lease) {
     NoteCopy(delivery, run.entry());
-    ParkFailed(run.entry(), *lease, kDies, *run.dying, run.entries[run.at].attempts + 1);
+    ParkFailed(run.entry(), *lease, kDies, *run.dying, run.entries[run.at].attempts + 1,
+               run.entries[run.at].destination);
   }
   EndRetry(slot);
 }

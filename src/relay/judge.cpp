@@ -16,6 +16,8 @@ Verdict Judge(const Delivery& delivery, std::int32_t attempts, const FailurePoli
       if (!wait) return {.kind = kPark, .state = ParkedState::kDead};
       return {.kind = kPark, .state = ParkedState::kFailed, .retry_after = wait};
     }
+    case FailureClass::kTopicMissing:
+      return {.kind = kWait};
     case FailureClass::kRejected:
       break;
   }

@@ -16,6 +16,7 @@ struct Verdict {
     kDone,    ///< published
     kResend,  ///< not the event's fault: the same message again
     kPark,    ///< set aside
+    kWait,    ///< its topic does not exist: it waits for that, and has not failed
   };
   Kind kind = Kind::kDone;
   ParkedState state = ParkedState::kFailed;                   ///< with kPark

@@ -29,6 +29,7 @@ struct OpenPage {
   std::size_t waiting = 0;              ///< entries that are neither published, filtered nor set aside
   std::size_t next_entry = 0;           ///< the first that was not looked at yet
   std::shared_ptr<PageMark> mark = {};  ///< made by Ledger::Begin()
+  Timestamp store_boot{};               ///< as PageRead::store_boot
 
   bool done() const { return waiting == 0; }
 };

@@ -43,6 +43,7 @@ Result<LogReader::Step> LogReader::RunOnce(OutboxLog& log) {
     SEALANE_ASSIGN_OR_RETURN(Horizon horizon, log.Look());
     CrashPoint("relay.looked");
     looked_at_ = now;
+    store_boot_ = horizon.at - std::chrono::duration_cast<std::chrono::microseconds>(clock_.SinceBoot());
     step.looked = true;
     const bool news = !horizon_ || horizon.cursor != horizon_->cursor;
     horizon_ = std::move(horizon);
@@ -346,7 +347,7 @@ Result<std::size_t> LogReader::ReadPage(OutboxLog& log, Flow& flow) {
   const std::size_t count = page.entries.size();
   budget_.Take(page.bytes);
   const auto index = static_cast<std::size_t>(&flow - flows_.data());
-  queue_.Push(PageRead{.page = std::move(page), .flow = flow.id, .lanes = flow.lanes});
+  queue_.Push(PageRead{.page = std::move(page), .flow = flow.id, .lanes = flow.lanes, .store_boot = store_boot_});
   if (!crowd.empty()) SetApart(index, crowd);
   return count;
 }

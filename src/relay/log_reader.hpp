@@ -94,6 +94,7 @@ class LogReader {
   std::size_t turn_ = 0;
   std::optional<Horizon> horizon_;
   BootTime looked_at_{-1};
+  Timestamp store_boot_{};  // as PageRead::store_boot
   BootTime tokens_at_{0};
   bool hurried_ = false;
   int idle_looks_ = 0;

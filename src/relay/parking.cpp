@@ -16,7 +16,9 @@ void Parking::Load(std::span<const DueUnit> units) {
 void Parking::Reconcile(std::span<const DueUnit> blocked_in_store, const std::set<std::string>& on_their_way) {
   std::set<std::string_view> keep(on_their_way.begin(), on_their_way.end());
   for (const DueUnit& unit : blocked_in_store) keep.insert(unit.unit);
-  for (const ParkChange& change : park_) keep.insert(change.unit);
+  for (const ParkChange& change : park_) {
+    if (change.waits_for.empty()) keep.insert(change.unit);
+  }
   for (const auto& run : runs_) {
     if (run != nullptr) keep.insert(run->unit.unit);
   }
@@ -40,8 +42,8 @@ void Parking::Park(ParkChange change) {
   park_.push_back(std::move(change));
 }
 
-void Parking::Unpark(LaneLease lease, std::int64_t seq) {
-  unpark_.push_back({.lease = lease, .seq = seq});
+void Parking::Unpark(LaneLease lease, std::int64_t seq, std::string waits_for) {
+  unpark_.push_back({.lease = lease, .seq = seq, .waits_for = std::move(waits_for)});
 }
 
 void Parking::AddTo(SettleRequest& request) const {

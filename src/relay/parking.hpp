@@ -52,8 +52,9 @@ class Parking {
   void ForgetAll();
 
   void Park(ParkChange change);
-  void Unpark(LaneLease lease, std::int64_t seq);
+  void Unpark(LaneLease lease, std::int64_t seq, std::string waits_for = {});
   bool has_changes() const { return !park_.empty() || !unpark_.empty(); }
+  std::size_t changes() const { return park_.size() + unpark_.size(); }
   /// Adds what has to be written; kept until Written().
   void AddTo(SettleRequest& request) const;
   void Written();

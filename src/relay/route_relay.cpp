@@ -26,6 +26,9 @@ using std::chrono::milliseconds;
 
 // How long the publishing loop waits for deliveries when nothing else is due; work that comes in ends the wait.
 constexpr milliseconds kCollectWait{100};
+// How often lanes of other relays are asked about when only they keep a route from being drained.
+constexpr milliseconds kSurveyInterval{100};
+constexpr std::uint64_t kNotCaughtUp = ~std::uint64_t{0};
 constexpr milliseconds kShowInterval{20};
 constexpr milliseconds kDrainWait{20};
 constexpr milliseconds kDrainRetry{100};
@@ -156,7 +159,13 @@ class RouteRelay::Impl {
   }
 
   Status Beat() {
+    if (keeper_reopens_.exchange(false, std::memory_order_acq_rel)) keeper_loop_.log.reset();
+    // Another relay may have changed it while the store was away.
+    if (keeper_loop_.log == nullptr) order_kept_ = false;
     SEALANE_ASSIGN_OR_RETURN(OutboxLog * log, LogOf(keeper_loop_));
+    // Before the first lane is taken: what is parked was parked by the order that the store knows.
+    if (!order_kept_) SEALANE_RETURN_IF_ERROR(log->KeepOrder(ToString(options_.order)));
+    order_kept_ = true;
     SEALANE_RETURN_IF_ERROR(keeper_.RunOnce(*log));
     const LeaseBoard::Decisions decisions = board_.decisions();
     const std::lock_guard lock(stats_mutex_);
@@ -234,7 +243,9 @@ class RouteRelay::Impl {
     for (const Loop* loop : {&reader_loop_, &keeper_loop_}) {
       if (loop->problem) ShowProblem(*loop->problem);
     }
-    if (stats_.state == RelayState::kDraining || stats_.state == RelayState::kStopped) return;
+    if (stats_.state == RelayState::kDraining || stats_.state == RelayState::kStopped) {
+      return dispatcher_.ShowMissingTopics(stats_);
+    }
     if (!stats_.problem.empty()) {
       ShowState(RelayState::kHolding);
     } else if (decisions.paused) {
@@ -242,6 +253,7 @@ class RouteRelay::Impl {
     } else {
       ShowState(stats_.held.empty() ? RelayState::kStarting : RelayState::kRunning);
     }
+    dispatcher_.ShowMissingTopics(stats_);  // last: the route runs all the same
   }
 
   // With stats_mutex_ held.
@@ -316,24 +328,48 @@ class RouteRelay::Impl {
   void ReaderLoop(const std::stop_token& stop) {
     ::pthread_setname_np(::pthread_self(), "reader");
     while (!stop.stop_requested()) {
+      const std::uint64_t generation = board_.generation();
       const Result<LogReader::Step> step = Read();
-      if (!step) {
-        caught_up_.store(false, std::memory_order_release);
-        clock_.SleepFor(Recover(reader_loop_, step.error(), milliseconds::max()),
-                        stop);  // no bell makes a store come back
+      const Status noted = step && until_drained_ ? NoteCaughtUp(*step, generation) : Ok();
+      if (!step || !noted) {
+        const Error& error = step ? noted.error() : step.error();
+        caught_up_at_.store(kNotCaughtUp, std::memory_order_release);
+        // Positions of a server that was changed: the keeper has to take the lanes anew, on the same server.
+        if (error.kind() == ErrorKind::kFenced) keeper_reopens_.store(true, std::memory_order_release);
+        // Not for longer than a heartbeat: a store that is back should be read at once.
+        clock_.SleepFor(Recover(reader_loop_, error, keeper_.interval()), stop);
         continue;
       }
       Recovered(reader_loop_);
-      if (until_drained_) NoteCaughtUp(*step);
       if (const auto wait = reader_.Pace(*step); wait.count() > 0) reader_bell_.Wait(wait, stop);
     }
   }
 
-  void NoteCaughtUp(const LogReader::Step& step) {
-    // Lanes of others, dead ones among them until their time is over, are not ours to call drained.
-    const bool all = board_.held().size() == static_cast<std::size_t>(board_.decisions().lanes);
-    caught_up_.store(step.caught_up && step.horizon && all, std::memory_order_release);
-    if (step.caught_up) InterruptPublisher();
+  // Drained means that nothing is pending on the route, also in lanes that another relay has. Whatever was found
+  // counts only as long as the lanes are the same: one that is lost takes what was read of it along, unpublished.
+  Status NoteCaughtUp(const LogReader::Step& step, std::uint64_t generation) {
+    std::vector<LaneLease> mine;
+    for (const LeaseBoard::Held& held : board_.held()) mine.push_back(held.lease);
+    const std::int32_t lanes = board_.decisions().lanes;
+    bool drained = lanes > 0 && (mine.empty() || (step.caught_up && step.horizon));
+    if (drained && mine.size() < static_cast<std::size_t>(lanes)) {
+      if (const BootTime now = clock_.SinceBoot(); now >= next_survey_ || surveyed_ != generation) {
+        next_survey_ = now + kSurveyInterval;
+        surveyed_ = generation;
+        others_done_ = false;
+        SEALANE_ASSIGN_OR_RETURN(OutboxLog * log, LogOf(reader_loop_));
+        std::optional<Horizon> horizon = step.horizon;
+        if (!horizon) {
+          SEALANE_ASSIGN_OR_RETURN(horizon, log->Look());
+        }
+        SEALANE_ASSIGN_OR_RETURN(others_done_, log->OthersDone(mine, *horizon));
+      }
+      drained = others_done_;
+    }
+    drained = drained && board_.generation() == generation;
+    caught_up_at_.store(drained ? generation : kNotCaughtUp, std::memory_order_release);
+    if (drained) InterruptPublisher();
+    return Ok();
   }
 
   void DispatchStep(const std::stop_token& stop) {
@@ -348,7 +384,8 @@ class RouteRelay::Impl {
   }
 
   bool Drained() const {
-    return until_drained_ && caught_up_.load(std::memory_order_acquire) && queue_.empty() && dispatcher_.empty();
+    return until_drained_ && queue_.empty() && dispatcher_.empty() && !dispatcher_.waits() &&
+           caught_up_at_.load(std::memory_order_acquire) == board_.generation();
   }
 
   void InterruptPublisher() {
@@ -413,8 +450,9 @@ class RouteRelay::Impl {
   LeaseBoard board_;
   WorkQueue queue_;
   MemoryBudget budget_;
-  std::atomic<bool> caught_up_{false};
+  std::atomic<std::uint64_t> caught_up_at_{kNotCaughtUp};  // the generation of lanes that are
   std::atomic<bool> hurry_{false};
+  std::atomic<bool> keeper_reopens_{false};
   std::atomic<bool> until_drained_{false};
   mutable std::mutex stats_mutex_;
   RouteStats stats_;  // guarded by stats_mutex_
@@ -429,6 +467,10 @@ class RouteRelay::Impl {
   LogReader reader_;
   Dispatcher dispatcher_;
   BootTime next_beat_{0};
+  BootTime next_survey_{0};                // of the reader, like the next two
+  std::uint64_t surveyed_ = kNotCaughtUp;  // for which lanes
+  bool others_done_ = false;               // as of the last survey
+  bool order_kept_ = false;
   BootTime shown_at_{-1'000'000'000};
   std::uint64_t shown_generation_ = 0;
 };

@@ -44,6 +44,8 @@ struct RouteStats {
   std::uint64_t inflight_messages = 0;
   std::uint64_t inflight_bytes = 0;  ///< pages in memory
   std::int64_t parked = 0;
+  std::int64_t waiting = 0;         ///< events that wait for a topic; counted up to a bound for each topic
+  std::int64_t missing_topics = 0;  ///< topics that the destination does not have
 
   std::uint64_t attempts = 0;
   std::uint64_t published = 0;

@@ -52,6 +52,8 @@ struct PageRead {
   Page page;
   FlowId flow = kMainFlow;
   std::vector<LaneLease> lanes;
+  Timestamp store_boot{};  ///< what the store's clock said, less the time since boot then: the store's time is this
+                           ///< and the time since boot
 };
 
 /// What the reader tells the publishing loop, in the order in which it happened.

@@ -87,7 +87,7 @@ class Session : public std::enable_shared_from_this<Session> {
     if (error) return Close();
     const auto& request = parser_->get();
     // A body would have to be read to find the next request: nobody here has a use for it.
-    keep_ = request.keep_alive() && !parser_->chunked();
+    keep_ = request.keep_alive() && request.count(http::field::transfer_encoding) == 0;
     head_only_ = request.method() == http::verb::head;
     const auto text = [](beast::string_view value) { return std::string(value.data(), value.size()); };
     AwaitReply();

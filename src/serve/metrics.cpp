@@ -21,13 +21,17 @@ double SecondsSinceEpoch(Timestamp time) {
 }
 
 // One value per store and route.
-constexpr std::array<SimpleFamily, 22> kFamilies = {{
+constexpr std::array<SimpleFamily, 24> kFamilies = {{
     {"pending_messages", "gauge", "Events that were committed and not yet read, estimated by sequence numbers.",
      [](const RouteStats& s) { return MetricNumber(s.pending); }},
     {"oldest_pending_age_seconds", "gauge", "Age of the oldest event that waits; 0 when none does.",
      [](const RouteStats& s) { return MetricNumber(s.oldest_pending_seconds); }},
     {"parked_messages", "gauge", "Events set aside because they, or one before them, failed.",
      [](const RouteStats& s) { return MetricNumber(s.parked); }},
+    {"waiting_messages", "gauge", "Events that wait for a topic which the destination does not have.",
+     [](const RouteStats& s) { return MetricNumber(s.waiting); }},
+    {"missing_topics", "gauge", "Topics that events wait for and that the destination does not have.",
+     [](const RouteStats& s) { return MetricNumber(s.missing_topics); }},
     {"inflight_messages", "gauge", "Messages that were handed to the broker and have no answer yet.",
      [](const RouteStats& s) { return MetricNumber(s.inflight_messages); }},
     {"inflight_bytes", "gauge", "Memory of events that were read and are not settled.",

@@ -1,6 +1,7 @@
 #include "serve/probes.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -22,6 +23,8 @@ std::string RouteJson(const RouteStats& stats) {
   json.Integer("live_relays", stats.live_relays);
   json.Integer("pending", stats.pending);
   json.Integer("parked", stats.parked);
+  json.Integer("waiting", stats.waiting);
+  json.Integer("missing_topics", stats.missing_topics);
   return std::move(json).Close();
 }
 
@@ -106,13 +109,22 @@ ProbeAnswer Failure(int status, std::string_view code, std::string_view message,
   return {.status = status, .body = std::move(outer).Close() + '\n'};
 }
 
+/// Problems of a destination that do not pass: the journal is not the one that was published to.
+bool NeedsPerson(std::string_view code) {
+  constexpr std::array<std::string_view, 7> kCodes = {
+      "another_journal", "foreign_wal",       "journal_corrupt", "journal_format_unsupported",
+      "journal_missing", "journal_went_back", "not_a_journal"};
+  return std::ranges::find(kCodes, code) != kCodes.end();
+}
+
 }  // namespace
 
 bool CanWork(const RouteStats& stats) {
   if (!stats.store_reachable) return false;
   switch (stats.state) {
-    case RelayState::kRunning:
     case RelayState::kHolding:
+      return !NeedsPerson(stats.problem_code);
+    case RelayState::kRunning:
     case RelayState::kPaused:
       return true;
     case RelayState::kStarting:

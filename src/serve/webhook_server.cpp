@@ -18,6 +18,7 @@
 #include <pthread.h>
 
 #include "base/log.hpp"
+#include "serve/http_framing.hpp"
 #include "serve/webhook_work.hpp"
 
 namespace sealane {
@@ -75,8 +76,7 @@ class Session : public std::enable_shared_from_this<Session> {
     parser_->body_limit(std::numeric_limits<std::uint64_t>::max());
     // The time is for the whole head: a byte now and then does not prolong it.
     stream_.expires_after(shared_.options.head_max);
-    http::async_read_header(stream_, buffer_, *parser_,
-                            [self = shared_from_this()](error_code error, std::size_t) { self->OnHead(error); });
+    GatherHead();
   }
 
   /// Ends a connection on which no request is under way.
@@ -85,11 +85,35 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
  private:
-  void OnHead(error_code error) {
-    idle_ = false;
-    if (error == http::error::header_limit) {
+  /// Reads until the head is whole, and looks at its bytes before they are parsed: afterwards a folded line, for
+  /// example, cannot be told from a whole one.
+  void GatherHead() {
+    const auto held = buffer_.cdata();
+    const std::string_view bytes(static_cast<const char*>(held.data()), held.size());
+    const auto end = FindHeadEnd(bytes);
+    if (const auto fault = CheckFraming(bytes.substr(0, end.value_or(bytes.size())))) {
+      idle_ = false;
+      return Refuse(nullptr, RefuseWebhook(fault->status, "malformed_request", fault->message));
+    }
+    if (end.value_or(bytes.size()) > shared_.options.header_max) {
+      idle_ = false;
       return Refuse(nullptr, RefuseWebhook(431, "header_too_large", "the headers are too large"));
     }
+    if (end) {
+      error_code error;
+      buffer_.consume(parser_->put(buffer_.cdata(), error));
+      return OnHead(error);
+    }
+    stream_.async_read_some(buffer_.prepare(kHeadStep),
+                            [self = shared_from_this()](error_code error, std::size_t size) {
+                              if (error) return self->OnHead(error);
+                              self->buffer_.commit(size);
+                              self->GatherHead();
+                            });
+  }
+
+  void OnHead(error_code error) {
+    idle_ = false;
     if (IsBadRequest(error)) {
       return Refuse(nullptr, RefuseWebhook(400, "malformed_request", "this is no HTTP request"));
     }
@@ -238,6 +262,7 @@ class Session : public std::enable_shared_from_this<Session> {
     stream_.socket().shutdown(Tcp::socket::shutdown_send, ignored);
   }
 
+  static constexpr std::size_t kHeadStep = 4 * 1024;
   static constexpr std::size_t kDiscard = 16 * 1024;
 
   beast::tcp_stream stream_;

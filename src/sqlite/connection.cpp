@@ -8,6 +8,7 @@
 
 #include "sealane/clock.hpp"
 
+#include "base/private_file.hpp"
 #include "base/text.hpp"
 #include "sqlite/sqlite_error.hpp"
 #include "sqlite/statement.hpp"
@@ -20,6 +21,16 @@ constexpr std::chrono::milliseconds kWalRetry{5};
 /// SQLite gives some names a meaning (":memory:", "", "file:..."); a path in front makes them plain files.
 std::string PlainFile(const std::string& path) {
   return path.starts_with('/') ? path : "./" + path;
+}
+
+Error FileReplaced(const std::string& path) {
+  const std::string shown = EscapeForTerminal(path);
+  const bool is_there = FileId::At(path).has_value();
+  return Error(ErrorKind::kUnavailable, "file_replaced",
+               is_there ? fmt::format("{} was replaced by another file while it was open", shown)
+                        : fmt::format("{} was removed while it was open", shown))
+      .WithHint(
+          "close the connection, open the file again and repeat the work; relays and consumers do so themselves");
 }
 
 Status RequireFile(const Options& options) {
@@ -38,10 +49,24 @@ Result<std::string> SetWal(sqlite3* connection) {
 
 }  // namespace
 
+Status RequireCurrent(sqlite3* connection) {
+  int moved = 0;
+  const int asked = sqlite3_file_control(connection, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+  if (asked != SQLITE_OK || moved == 0) return Ok();
+  return FileReplaced(sqlite3_db_filename(connection, "main"));
+}
+
+Status Connection::RequireCurrent() const {
+  SEALANE_RETURN_IF_ERROR(sqlite::RequireCurrent(get()));
+  if (FileId::At(path_) != file_->id()) return FileReplaced(path_);
+  return Ok();
+}
+
 Result<Connection> Connection::Open(const Options& options, IfMissing if_missing) {
   int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
   if (if_missing == IfMissing::kMakeFile) {
     flags |= SQLITE_OPEN_CREATE;
+    MakePrivateFile(PlainFile(options.path));
   } else {
     SEALANE_RETURN_IF_ERROR(RequireFile(options));
   }
@@ -60,6 +85,10 @@ Result<Connection> Connection::Open(const Options& options, IfMissing if_missing
   auto ready =
       Execute(handle, "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; SELECT 1 FROM sqlite_schema LIMIT 1");
   if (!ready) return std::move(ready).error().WithContext(note);
+  // Pinned after it was opened, and compared with what is open: the path may have been given to another file between.
+  connection.file_ = FilePin::Of(options.path);
+  if (connection.file_ == nullptr) return FileReplaced(options.path);
+  SEALANE_RETURN_IF_ERROR(connection.RequireCurrent());
   return connection;
 }
 

@@ -7,9 +7,15 @@
 
 #include "sealane/result.hpp"
 
+#include "base/file_id.hpp"
 #include "sqlite/sqlite_store.hpp"
 
 namespace sealane::sqlite {
+
+/// kUnavailable (`file_replaced`) when the file that this connection has open was removed or replaced: what is read
+/// is old, and what is written is lost with the connection. Costs one look at the file system. Also for connections
+/// of applications; one without a file is always current.
+Status RequireCurrent(sqlite3* connection);
 
 /// A connection of our own: synchronous FULL, foreign keys on, the busy timeout of the options. One owner, one
 /// thread.
@@ -20,6 +26,10 @@ class Connection {
 
   sqlite3* get() const { return handle_.get(); }
   const std::string& path() const { return path_; }
+  /// The file that is open, which keeps its number while this lives.
+  const std::shared_ptr<const FilePin>& file() const { return file_; }
+  /// As the function of this name, and the path may also lead to another file by a link.
+  Status RequireCurrent() const;
   bool in_transaction() const { return sqlite3_get_autocommit(handle_.get()) == 0; }
 
   /// Puts the file in WAL mode, where it stays. Needs the file for itself for a moment, waits for it at most as long
@@ -35,6 +45,7 @@ class Connection {
 
   std::unique_ptr<sqlite3, Close> handle_;
   std::string path_;
+  std::shared_ptr<const FilePin> file_;
   std::chrono::milliseconds busy_timeout_;
 };
 

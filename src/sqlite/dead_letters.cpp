@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "ops/operator_action.hpp"
+#include "sqlite/audit.hpp"
 #include "sqlite/conditions.hpp"
 #include "sqlite/migrated_connection.hpp"
 #include "sqlite/sqlite_store.hpp"
@@ -114,6 +116,8 @@ class SqliteDeadLetters final : public DeadLetters {
     return Apply(SkipChange(), ConditionsOf(id, route), kDeadLettersMax, why);
   }
 
+  Result<std::int64_t> CountReroute(const RerouteRequest& request) override;
+  Result<std::int64_t> Reroute(const RerouteRequest& request, const OperatorAction& why) override;
   Result<std::vector<TenantRule>> Tenants(const std::string& route) override;
   Status SetTenant(const std::string& route, const TenantRule& rule, const OperatorAction& why) override;
   Status SetPaused(const std::string& route, bool paused, const OperatorAction& why) override;
@@ -130,6 +134,7 @@ class SqliteDeadLetters final : public DeadLetters {
 };
 
 Result<std::vector<DeadLetter>> SqliteDeadLetters::Select(const Conditions& conditions, std::size_t limit) {
+  SEALANE_RETURN_IF_ERROR(connection_.RequireCurrent());
   // Nobody waits behind an event that was given up or skipped.
   const std::string sql = fmt::format(
       "SELECT p.route, p.seq, p.event_id, p.unit, p.tenant, p.topic, p.key,"
@@ -173,13 +178,89 @@ Result<std::int64_t> SqliteDeadLetters::Apply(const Change& change, const Condit
   return static_cast<std::int64_t>(letters.size());
 }
 
+// The rows, by route (?1, null: every one), topic (?2) and limit (?3).
+std::string_view RowsToReroute(bool waiting) {
+  if (waiting) {
+    return "SELECT p.route, p.seq, p.event_id, p.topic FROM sealane_parked p WHERE (?1 IS NULL OR p.route = ?1)"
+           " AND p.waits_for = ?2 AND p.waits_for IS NOT NULL AND p.state = 'WAITING' ORDER BY p.seq, p.route LIMIT "
+           "?3";
+  }
+  return "SELECT p.route, p.seq, p.event_id, p.topic FROM sealane_parked p"
+         " JOIN (SELECT d.route, d.unit, min(d.seq) FROM sealane_parked d WHERE (?1 IS NULL OR d.route = ?1)"
+         " AND d.topic = ?2 AND d.state = 'DEAD' GROUP BY d.route, d.unit ORDER BY 3 LIMIT ?3) u"
+         " ON p.route = u.route AND p.unit = u.unit"
+         " WHERE p.topic = ?2 AND p.state <> 'DISCARDED' AND p.waits_for IS NULL ORDER BY p.seq, p.route";
+}
+
+Result<std::int64_t> SqliteDeadLetters::CountReroute(const RerouteRequest& request) {
+  SEALANE_RETURN_IF_ERROR(CheckReroute(request));
+  SEALANE_ASSIGN_OR_RETURN(
+      Statement select, Statement::Prepare(connection_.get(),
+                                           fmt::format("SELECT count(*) FROM ({})", RowsToReroute(request.waiting))));
+  select.BindOptional(request.route).Bind(request.topic).Bind(std::int64_t{-1});
+  SEALANE_RETURN_IF_ERROR(select.Step());
+  return select.Int(0);
+}
+
+Result<std::int64_t> SqliteDeadLetters::Reroute(const RerouteRequest& request, const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  SEALANE_RETURN_IF_ERROR(CheckReroute(request));
+  struct Row {
+    std::string route;
+    std::int64_t seq;
+    std::string id;
+    std::string topic;
+  };
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
+  std::vector<Row> rows;
+  {
+    SEALANE_ASSIGN_OR_RETURN(Statement select,
+                             Statement::Prepare(connection_.get(), std::string(RowsToReroute(request.waiting))));
+    select.BindOptional(request.route).Bind(request.topic).Bind(static_cast<std::int64_t>(request.limit));
+    while (true) {
+      SEALANE_ASSIGN_OR_RETURN(const bool found, select.Step());
+      if (!found) break;
+      rows.push_back({select.Text(0), select.Int(1), select.Text(2), select.Text(3)});
+    }
+  }
+  const std::string set = request.waiting
+                              ? std::string("waits_for = ?1")
+                              : fmt::format(
+                                    "next_attempt_at = CASE WHEN state = 'WAITING' THEN next_attempt_at ELSE {} END,"
+                                    " state = CASE WHEN state = 'DEAD' THEN 'FAILED' ELSE state END, skipped = 0,"
+                                    " attempts = 0",
+                                    kNowSql);
+  SEALANE_ASSIGN_OR_RETURN(
+      Statement update,
+      Statement::Prepare(
+          connection_.get(),
+          fmt::format("UPDATE sealane_parked SET {}, destination = ?1, error_code = NULL, error_message = NULL,"
+                      " unit = CASE WHEN unit = ?2 || '/' || key THEN ?1 || '/' || key ELSE unit END"
+                      " WHERE route = ?3 AND seq = ?4",
+                      set)));
+  SEALANE_ASSIGN_OR_RETURN(
+      Statement keep,
+      Statement::Prepare(
+          connection_.get(),
+          "INSERT INTO sealane_rerouted (route, seq, event_id, topic_from, topic) VALUES (?, ?, ?, ?, ?)"
+          " ON CONFLICT DO UPDATE SET topic = excluded.topic"));
+  std::map<std::string, std::int64_t> counts;
+  for (const Row& row : rows) {
+    SEALANE_RETURN_IF_ERROR(update.Bind(request.to).Bind(request.topic).Bind(row.route).Bind(row.seq).Run());
+    SEALANE_RETURN_IF_ERROR(keep.Bind(row.route).Bind(row.seq).Bind(row.id).Bind(row.topic).Bind(request.to).Run());
+    ++counts[row.route];
+  }
+  for (const auto& [route, count] : counts) {
+    SEALANE_RETURN_IF_ERROR(Record(
+        AuditAction(request),
+        AuditTarget(fmt::format("{} events of topic {} to {}", count, request.topic, request.to), route), why));
+  }
+  SEALANE_RETURN_IF_ERROR(transaction.Commit());
+  return static_cast<std::int64_t>(rows.size());
+}
+
 Status SqliteDeadLetters::Record(std::string_view action, std::string_view target, const OperatorAction& why) {
-  SEALANE_ASSIGN_OR_RETURN(Statement insert,
-                           Statement::Prepare(connection_.get(),
-                                              "INSERT INTO sealane_audit (actor, action, target, reason)"
-                                              " VALUES (?, ?, ?, ?)"));
-  insert.Bind(why.actor).Bind(action).Bind(target).Bind(why.reason);
-  return insert.Run();
+  return NoteAudit(connection_.get(), action, std::string(target), why);
 }
 
 Status SqliteDeadLetters::RequireRoute(const std::string& route) {
@@ -192,6 +273,7 @@ Status SqliteDeadLetters::RequireRoute(const std::string& route) {
 }
 
 Result<std::vector<TenantRule>> SqliteDeadLetters::Tenants(const std::string& route) {
+  SEALANE_RETURN_IF_ERROR(connection_.RequireCurrent());
   SEALANE_ASSIGN_OR_RETURN(Statement select,
                            Statement::Prepare(connection_.get(),
                                               "SELECT tenant, paused, rate_max, weight FROM sealane_tenant_rule"
@@ -244,10 +326,12 @@ Status SqliteDeadLetters::SetPaused(const std::string& route, bool paused, const
 }
 
 Result<std::vector<AuditRecord>> SqliteDeadLetters::Audit(std::size_t limit) {
-  SEALANE_ASSIGN_OR_RETURN(Statement select,
-                           Statement::Prepare(connection_.get(),
-                                              "SELECT id, at, actor, action, target, reason FROM sealane_audit"
-                                              " ORDER BY id DESC LIMIT ?"));
+  SEALANE_RETURN_IF_ERROR(connection_.RequireCurrent());
+  SEALANE_ASSIGN_OR_RETURN(
+      Statement select, Statement::Prepare(connection_.get(),
+                                           "SELECT id, at, actor, action, target, reason, login, client, application"
+                                           " FROM sealane_audit"
+                                           " ORDER BY id DESC LIMIT ?"));
   select.Bind(static_cast<std::int64_t>(std::min(limit, kDeadLettersMax)));
   std::vector<AuditRecord> records;
   while (true) {
@@ -261,6 +345,9 @@ Result<std::vector<AuditRecord>> SqliteDeadLetters::Audit(std::size_t limit) {
     record.action = row.Text();
     record.target = row.Text();
     record.reason = row.Text();
+    record.login = row.Text();
+    record.client = row.Text();
+    record.application = row.Text();
   }
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "ops/operator_action.hpp"
+#include "sqlite/audit.hpp"
 #include "sqlite/conditions.hpp"
 #include "sqlite/migrated_connection.hpp"
 #include "sqlite/sqlite_store.hpp"
@@ -178,6 +179,7 @@ Status SqliteInboxDesk::RequireConsumer(const std::optional<std::string>& consum
 }
 
 Result<std::vector<InboxSummary>> SqliteInboxDesk::Summaries() {
+  SEALANE_RETURN_IF_ERROR(connection_.RequireCurrent());
   SEALANE_ASSIGN_OR_RETURN(Statement select,
                            Prepare("SELECT consumer, mode FROM sealane_inbox_consumer ORDER BY consumer"));
   std::vector<InboxSummary> summaries;
@@ -253,6 +255,7 @@ Status SqliteInboxDesk::ReadPartitions(InboxSummary& summary) {
 }
 
 Result<std::vector<InboxReceipt>> SqliteInboxDesk::List(const ReceiptFilter& filter) {
+  SEALANE_RETURN_IF_ERROR(connection_.RequireCurrent());
   SEALANE_RETURN_IF_ERROR(RequireConsumer(filter.consumer));
   const Conditions conditions = ConditionsOf(filter);
   SEALANE_ASSIGN_OR_RETURN(
@@ -297,6 +300,7 @@ Result<std::vector<ParkedRow>> SqliteInboxDesk::SelectParked(const Conditions& c
 }
 
 Result<std::vector<ParkedEvent>> SqliteInboxDesk::Parked(const ParkedFilter& filter) {
+  SEALANE_RETURN_IF_ERROR(connection_.RequireCurrent());
   SEALANE_RETURN_IF_ERROR(RequireConsumer(filter.consumer));
   SEALANE_ASSIGN_OR_RETURN(std::vector<ParkedRow> rows, SelectParked(ConditionsOf(filter), DeskLimit(filter.limit)));
   std::vector<ParkedEvent> events;
@@ -395,10 +399,7 @@ Status SqliteInboxDesk::PassVersion(const ParkedEvent& event) {
 }
 
 Status SqliteInboxDesk::Record(std::string_view action, const ParkedEvent& event, const OperatorAction& why) {
-  SEALANE_ASSIGN_OR_RETURN(Statement insert,
-                           Prepare("INSERT INTO sealane_audit (actor, action, target, reason) VALUES (?, ?, ?, ?)"));
-  insert.Bind(why.actor).Bind(action).Bind(AuditTarget(event.id.ToString(), event.consumer)).Bind(why.reason);
-  return insert.Run();
+  return NoteAudit(connection_.get(), action, AuditTarget(event.id.ToString(), event.consumer), why);
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ Result<std::optional<StatementFault>> SqliteInboxStore::Examine(const std::strin
 }
 
 Status SqliteInboxStore::RequireIdle() const {
-  if (!session_->connection.in_transaction()) return Ok();
+  if (!session_->connection.in_transaction()) return session_->connection.RequireCurrent();
   return Error(ErrorKind::kMisuse, "transaction_open", "a batch of this store is open")
       .WithHint("finish or destroy it first, or open a second store");
 }

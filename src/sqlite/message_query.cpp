@@ -25,8 +25,9 @@ constexpr std::string_view kSelectSql =
     " length(o.payload), CASE WHEN ? OR o.payload_hash IS NULL THEN o.payload END"
     " FROM sealane_outbox o WHERE 1";
 constexpr std::string_view kStatusSql =
-    "SELECT route, status, attempts, next_attempt_at, published_at, last_error_code, last_error_message"
-    " FROM sealane_outbox_status WHERE seq = ? ORDER BY route";
+    "SELECT route, status, attempts, next_attempt_at, published_at, last_error_code, last_error_message,"
+    " (SELECT r.topic FROM sealane_rerouted r WHERE r.route = s.route AND r.seq = s.seq)"
+    " FROM sealane_outbox_status s WHERE seq = ? ORDER BY route";
 
 Error Corrupt(std::int64_t seq, std::string_view what) {
   return Error(ErrorKind::kCorrupt, "store_corrupt", fmt::format("event with seq {} has {}", seq, what))
@@ -107,6 +108,7 @@ Status ReadRoutes(Statement& statement, StoredMessage& message) {
     status.published_at = row.OptionalTime();
     status.last_error_code = row.Text();
     status.last_error_message = row.Text();
+    status.rerouted_to = row.Text();
     message.routes.push_back(std::move(status));
   }
 }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "sqlite/migrated_connection.hpp"
 #include "sqlite/outbox_log_page.hpp"
@@ -40,6 +41,16 @@ class ResetAtEnd {
   sqlite3_stmt* statement_;
 };
 
+Result<std::string> ReadBirth(const Connection& connection) {
+  SEALANE_ASSIGN_OR_RETURN(Statement select,
+                           Statement::Prepare(connection.get(), "SELECT birth FROM sealane_identity WHERE id = 1"));
+  SEALANE_ASSIGN_OR_RETURN(const bool found, select.Step());
+  if (found) return select.Text(0);
+  return Error(ErrorKind::kCorrupt, "store_corrupt",
+               fmt::format("{} has lost its row in sealane_identity", EscapeForTerminal(connection.path())))
+      .WithHint("restore the file from a backup");
+}
+
 Status AddRoute(const Connection& connection, const std::string& route) {
   SEALANE_ASSIGN_OR_RETURN(Statement known,
                            Statement::Prepare(connection.get(), "SELECT 1 FROM sealane_cursor WHERE route = ?"));
@@ -69,18 +80,20 @@ Status AddRoute(const Connection& connection, const std::string& route) {
 
 }  // namespace
 
-SqliteOutboxLog::SqliteOutboxLog(Connection connection, Options options, std::string route, std::string owner)
+SqliteOutboxLog::SqliteOutboxLog(Connection connection, Options options, std::string route, std::string owner,
+                                 std::shared_ptr<LeaseMemory> memory)
     : connection_(std::move(connection)),
       options_(std::move(options)),
       route_(std::move(route)),
-      owner_(std::move(owner)) {}
+      owner_(std::move(owner)),
+      memory_(std::move(memory)) {}
 
 // ---- leases
 // ---------------------------------------------------------------------------------------------------------
 
 Result<SqliteOutboxLog::Lease> SqliteOutboxLog::ReadLease() {
   static const std::string sql =
-      fmt::format("SELECT owner IS ?, expires_at > {}, epoch FROM sealane_cursor WHERE route = ?", kNowSql);
+      fmt::format("SELECT owner IS ?, expires_at > {}, epoch, writes FROM sealane_cursor WHERE route = ?", kNowSql);
   SEALANE_ASSIGN_OR_RETURN(Statement select, Statement::Prepare(connection_.get(), sql));
   select.Bind(owner_).Bind(route_);
   SEALANE_ASSIGN_OR_RETURN(const bool found, select.Step());
@@ -94,7 +107,44 @@ Result<SqliteOutboxLog::Lease> SqliteOutboxLog::ReadLease() {
   lease.ours = row.Int() != 0;
   lease.alive = row.Int() != 0;
   lease.epoch = row.Int();
+  lease.writes = row.Int();
   return lease;
+}
+
+Status SqliteOutboxLog::GiveUpLease() {
+  LogWarning("the outbox was restored from an earlier copy: its lane is claimed again from the position in the file",
+             {{"file", options_.path}, {"route", route_}, {"owner", owner_}});
+  memory_->Lose();
+  SEALANE_ASSIGN_OR_RETURN(Statement release,
+                           Statement::Prepare(connection_.get(),
+                                              "UPDATE sealane_cursor SET owner = NULL, expires_at = 0, window_seq = 0"
+                                              " WHERE route = ? AND owner = ?"));
+  release.Bind(route_).Bind(owner_);
+  return release.Run();
+}
+
+Error SqliteOutboxLog::WentBack() {
+  memory_->Lose();
+  return Error(ErrorKind::kUnavailable, "file_replaced",
+               fmt::format("{} was restored from an earlier copy: events that this relay saw are gone from it",
+                           EscapeForTerminal(options_.path)))
+      .WithHint("nothing to do: the relay goes on from the position in the file");
+}
+
+Status SqliteOutboxLog::CheckMemory() {
+  if (!memory_->Covers(*connection_.file())) return WentBack();
+  if (!lease_writes_) {
+    SEALANE_ASSIGN_OR_RETURN(
+        Statement select, Statement::Prepare(connection_.get(),
+                                             "SELECT owner IS ?, epoch, writes FROM sealane_cursor WHERE route = ?"));
+    lease_writes_ = std::move(select);
+  }
+  lease_writes_->Bind(owner_).Bind(route_);
+  SEALANE_ASSIGN_OR_RETURN(const bool found, lease_writes_->Step());
+  const bool ours = found && lease_writes_->Int(0) != 0;
+  const bool trusted = !ours || memory_->Trusts(lease_writes_->Int(1), lease_writes_->Int(2), *connection_.file());
+  lease_writes_->Reset();
+  return trusted ? Ok() : Status(WentBack());
 }
 
 Result<LanePositions> SqliteOutboxLog::ReadPositions() {
@@ -115,8 +165,8 @@ Result<LanePositions> SqliteOutboxLog::ReadPositions() {
 Status SqliteOutboxLog::ReadMembership(Membership& membership) {
   static const std::string sql = fmt::format(
       "SELECT (SELECT count(*) FROM sealane_relay_member m WHERE m.route = r.name AND m.expires_at > {}), r.paused,"
-      " (SELECT count(*) FROM (SELECT 1 FROM sealane_parked p WHERE p.route = r.name AND p.state <> 'DISCARDED' "
-      "LIMIT {}))"
+      " (SELECT count(*) FROM (SELECT 1 FROM sealane_parked p WHERE p.route = r.name AND p.state <> 'DISCARDED'"
+      " AND p.waits_for IS NULL LIMIT {}))"
       " FROM sealane_route r WHERE r.name = ?",
       kNowSql, Membership::kParkedCountMax);
   SEALANE_ASSIGN_OR_RETURN(Statement select, Statement::Prepare(connection_.get(), sql));
@@ -152,7 +202,8 @@ Result<Membership> SqliteOutboxLog::Beat(std::chrono::milliseconds ttl) {
   static const std::string bury =
       fmt::format("DELETE FROM sealane_relay_member WHERE route = ? AND expires_at <= {}", kNowSql);
   static const std::string extend =
-      fmt::format("UPDATE sealane_cursor SET expires_at = {} + ? WHERE route = ?", kNowSql);
+      fmt::format("UPDATE sealane_cursor SET expires_at = {} + ?, writes = writes + 1 WHERE route = ?", kNowSql);
+  SEALANE_RETURN_IF_ERROR(connection_.RequireCurrent());
   SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
   SEALANE_ASSIGN_OR_RETURN(const Lease lease, ReadLease());
   SEALANE_ASSIGN_OR_RETURN(Statement join, Statement::Prepare(connection_.get(), live));
@@ -164,13 +215,16 @@ Result<Membership> SqliteOutboxLog::Beat(std::chrono::milliseconds ttl) {
 
   Membership membership;
   membership.lanes = 1;
-  if (lease.ours && lease.alive) {
+  if (lease.ours && !memory_->Trusts(lease.epoch, lease.writes, *connection_.file())) {
+    SEALANE_RETURN_IF_ERROR(GiveUpLease());
+  } else if (lease.ours && lease.alive) {
     SEALANE_ASSIGN_OR_RETURN(Statement longer, Statement::Prepare(connection_.get(), extend));
     longer.Bind(Microseconds(ttl)).Bind(route_);
     SEALANE_RETURN_IF_ERROR(longer.Run());
     membership.held.push_back({kLane, lease.epoch});
   }
   SEALANE_RETURN_IF_ERROR(transaction.Commit());
+  if (!membership.held.empty()) memory_->Wrote(lease.epoch, lease.writes + 1);
   // Counting what is set aside may take a while, and writers of the application need the lock.
   SEALANE_RETURN_IF_ERROR(ReadMembership(membership));
   return membership;
@@ -179,25 +233,46 @@ Result<Membership> SqliteOutboxLog::Beat(std::chrono::milliseconds ttl) {
 Result<std::vector<LaneGrant>> SqliteOutboxLog::Claim(std::int32_t max, std::chrono::milliseconds ttl) {
   std::vector<LaneGrant> grants;
   if (max < 1) return grants;
+  SEALANE_RETURN_IF_ERROR(connection_.RequireCurrent());
   // Looked at without the write lock first: most claims find nothing to take.
   SEALANE_ASSIGN_OR_RETURN(const Lease before, ReadLease());
   if (before.alive) return grants;
 
   static const std::string take = fmt::format(
-      "UPDATE sealane_cursor SET owner = ?, epoch = epoch + 1, expires_at = {0} + ?, window_seq = 0"
-      " WHERE route = ? AND expires_at <= {0} RETURNING epoch",
+      "UPDATE sealane_cursor SET owner = ?, epoch = max(epoch, ?) + 1, writes = writes + 1, expires_at = {0} + ?,"
+      " window_seq = 0 WHERE route = ? AND expires_at <= {0} RETURNING epoch, writes",
       kNowSql);
   SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
   SEALANE_ASSIGN_OR_RETURN(Statement claim, Statement::Prepare(connection_.get(), take));
-  claim.Bind(owner_).Bind(Microseconds(ttl)).Bind(route_);
+  claim.Bind(owner_).Bind(memory_->highest_epoch()).Bind(Microseconds(ttl)).Bind(route_);
   SEALANE_ASSIGN_OR_RETURN(const bool taken, claim.Step());
   if (!taken) return grants;
   const std::int64_t epoch = claim.Int(0);
+  const std::int64_t writes = claim.Int(1);
   SEALANE_RETURN_IF_ERROR(claim.Run());
   SEALANE_ASSIGN_OR_RETURN(LanePositions positions, ReadPositions());
+  SEALANE_RETURN_IF_ERROR(RefusePositionAhead(positions));
   SEALANE_RETURN_IF_ERROR(transaction.Commit());
+  memory_->Granted(epoch, writes, connection_.file());
   grants.push_back({{kLane, epoch}, std::move(positions)});
   return grants;
+}
+
+// Published is what the file has up to the cursor. A cursor beyond the end of the log comes from other events, and
+// new ones that get these numbers would be taken for published.
+Status SqliteOutboxLog::RefusePositionAhead(const LanePositions& positions) {
+  SEALANE_ASSIGN_OR_RETURN(const std::int64_t seq_high, SeqHigh());
+  std::int64_t furthest = 0;
+  SEALANE_ASSIGN_OR_RETURN(furthest, SeqOf(positions.main.cursor));
+  for (const ApartFlow& flow : positions.apart) {
+    SEALANE_ASSIGN_OR_RETURN(const std::int64_t seq, SeqOf(flow.position.cursor));
+    furthest = std::max(furthest, seq);
+  }
+  if (furthest <= seq_high) return Ok();
+  return Error(ErrorKind::kMisconfigured, "cursor_ahead_of_log",
+               fmt::format("route {} is published up to seq {}, and the log of {} ends at {}",
+                           EscapeForTerminal(route_), furthest, EscapeForTerminal(options_.path), seq_high))
+      .WithHint("restore the whole file from one backup; rows of the outbox and their cursor belong together");
 }
 
 Status SqliteOutboxLog::Release(std::span<const LaneLease> leases) {
@@ -216,6 +291,7 @@ Status SqliteOutboxLog::Release(std::span<const LaneLease> leases) {
 }
 
 Status SqliteOutboxLog::Leave() {
+  LeaseMemory::Forget(options_.path, route_, owner_);
   SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
   for (const char* const sql : {"UPDATE sealane_cursor SET owner = NULL, expires_at = 0, window_seq = 0"
                                 " WHERE route = ? AND owner = ?",
@@ -230,7 +306,19 @@ Status SqliteOutboxLog::Leave() {
 // ---- the log
 // --------------------------------------------------------------------------------------------------------
 
+Result<std::int64_t> SqliteOutboxLog::SeqHigh() {
+  // The sequence remembers the highest number also when retention has deleted its row. Both are tiny lookups.
+  SEALANE_ASSIGN_OR_RETURN(
+      Statement select,
+      Statement::Prepare(connection_.get(),
+                         "SELECT max(coalesce((SELECT max(seq) FROM sealane_outbox), 0),"
+                         " coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'sealane_outbox'), 0))"));
+  SEALANE_RETURN_IF_ERROR(select.Step());
+  return select.Int(0);
+}
+
 Result<Horizon> SqliteOutboxLog::Look() {
+  SEALANE_RETURN_IF_ERROR(connection_.RequireCurrent());
   if (!data_version_) {
     SEALANE_ASSIGN_OR_RETURN(Statement pragma, Statement::Prepare(connection_.get(), "PRAGMA data_version"));
     data_version_ = std::move(pragma);
@@ -241,15 +329,8 @@ Result<Horizon> SqliteOutboxLog::Look() {
   data_version_->Reset();
 
   if (version != version_seen_) {
-    // The sequence remembers the highest number also when retention has deleted its row. Both are tiny lookups.
-    SEALANE_ASSIGN_OR_RETURN(
-        Statement select,
-        Statement::Prepare(connection_.get(),
-                           "SELECT max(coalesce((SELECT max(seq) FROM sealane_outbox), 0),"
-                           " coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'sealane_outbox'), 0))"));
-    SEALANE_RETURN_IF_ERROR(select.Step());
-    const std::int64_t seq = select.Int(0);
-    select.Reset();
+    SEALANE_ASSIGN_OR_RETURN(const std::int64_t seq, SeqHigh());
+    if (!memory_->SawSeq(seq, *connection_.file())) return WentBack();
     if (seq != seq_seen_) SEALANE_RETURN_IF_ERROR(MakeDurable());
     seq_seen_ = seq;
     version_seen_ = version;
@@ -301,11 +382,41 @@ Result<sqlite3_stmt*> SqliteOutboxLog::PrepareRead(bool all_tenants, bool all_bu
   return handle;
 }
 
+Result<bool> SqliteOutboxLog::OthersDone(std::span<const LaneLease> mine, const Horizon& horizon) {
+  if (!mine.empty()) return true;  // there is one lane
+  SEALANE_ASSIGN_OR_RETURN(const std::int64_t until, SeqOf(horizon.cursor));
+  SEALANE_ASSIGN_OR_RETURN(const LanePositions positions, ReadPositions());
+  SEALANE_ASSIGN_OR_RETURN(std::int64_t lowest, SeqOf(positions.main.cursor));
+  for (const ApartFlow& flow : positions.apart) {
+    SEALANE_ASSIGN_OR_RETURN(const std::int64_t seq, SeqOf(flow.position.cursor));
+    lowest = std::min(lowest, seq);
+  }
+  SEALANE_ASSIGN_OR_RETURN(
+      Statement select,
+      Statement::Prepare(
+          connection_.get(),
+          "SELECT EXISTS (SELECT 1 FROM sealane_outbox o JOIN sealane_cursor c ON c.route = ?1"
+          " WHERE o.seq > ?2 AND o.seq <= ?3 AND o.seq > coalesce((SELECT json_extract(f.value, '$.seq')"
+          "   FROM json_each(c.apart) f, json_each(f.value, '$.tenants') t WHERE t.value = o.tenant LIMIT 1),"
+          "   c.published_seq)"
+          " AND NOT EXISTS (SELECT 1 FROM sealane_parked p WHERE p.route = ?1 AND p.seq = o.seq))"
+          " OR EXISTS (SELECT 1 FROM sealane_parked w WHERE w.route = ?1 AND w.waits_for IS NOT NULL"
+          "   AND w.state = 'WAITING')"));
+  select.Bind(route_).Bind(lowest).Bind(until);
+  SEALANE_RETURN_IF_ERROR(select.Step());
+  return select.Int(0) == 0;
+}
+
 Result<Page> SqliteOutboxLog::Read(const ReadRequest& request) {
   SEALANE_ASSIGN_OR_RETURN(const std::int64_t from, SeqOf(request.from->cursor));
   SEALANE_ASSIGN_OR_RETURN(const std::int64_t horizon, SeqOf(request.horizon->cursor));
   const bool nothing = std::ranges::find(request.lanes, kLane) == request.lanes.end() ||
                        (request.tenants.empty() && !request.all_but) || from >= horizon;
+  if (from > horizon) {
+    // Another relay may have got further than we have looked, but never further than the log.
+    SEALANE_ASSIGN_OR_RETURN(const std::int64_t seq_high, SeqHigh());
+    if (from > seq_high) return WentBack();
+  }
   if (nothing) {
     Page page;
     page.next = PositionAt(std::max(from, horizon));
@@ -334,6 +445,8 @@ Result<Page> SqliteOutboxLog::Read(const ReadRequest& request) {
     SEALANE_ASSIGN_OR_RETURN(const bool added, builder.Add(statement, 0));
     full = !added || builder.size() == entries_max;
   }
+  // After reading: a file that went back before is found out here, one that goes back later has not been read.
+  SEALANE_RETURN_IF_ERROR(CheckMemory());
   const std::int64_t next = full ? builder.last_seq() : to;
   Page page = std::move(builder).Finish();
   page.next = PositionAt(next);
@@ -362,9 +475,12 @@ Result<TendReport> SqliteOutboxLog::Tend() {
 
 Result<std::unique_ptr<OutboxLog>> OpenOutboxLog(const Options& options, std::string route, std::string owner) {
   SEALANE_ASSIGN_OR_RETURN(Connection connection, OpenMigrated(options));
+  SEALANE_ASSIGN_OR_RETURN(const std::string birth, ReadBirth(connection));
+  auto memory = LeaseMemory::Of(options.path, route, owner);
+  SEALANE_RETURN_IF_ERROR(memory->Recognise(birth, options.path));
   SEALANE_RETURN_IF_ERROR(AddRoute(connection, route));
-  return std::unique_ptr<OutboxLog>(
-      std::make_unique<SqliteOutboxLog>(std::move(connection), options, std::move(route), std::move(owner)));
+  return std::unique_ptr<OutboxLog>(std::make_unique<SqliteOutboxLog>(
+      std::move(connection), options, std::move(route), std::move(owner), std::move(memory)));
 }
 
 }  // namespace sealane::sqlite

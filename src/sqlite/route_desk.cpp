@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
+#include "sqlite/audit.hpp"
 #include "sqlite/migrated_connection.hpp"
 #include "sqlite/sqlite_store.hpp"
 #include "sqlite/statement.hpp"
+#include "sqlite/write_transaction.hpp"
 
 namespace sealane::sqlite {
 namespace {
@@ -16,6 +18,7 @@ class SqliteRouteDesk final : public RouteDesk {
   explicit SqliteRouteDesk(Connection connection) : connection_(std::move(connection)) {}
 
   Result<RouteReport> Look() override {
+    SEALANE_RETURN_IF_ERROR(connection_.RequireCurrent());
     SEALANE_RETURN_IF_ERROR(Execute(connection_.get(), "BEGIN"));
     Result<RouteReport> report = ReadAll();
     const Status ended = Execute(connection_.get(), "ROLLBACK");
@@ -23,7 +26,72 @@ class SqliteRouteDesk final : public RouteDesk {
     return report;
   }
 
+  Status Add(const std::string& route, const RouteStart& start, const OperatorAction& why) override {
+    SEALANE_RETURN_IF_ERROR(CheckAction(why));
+    SEALANE_RETURN_IF_ERROR(CheckRouteName(route));
+    SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
+    SEALANE_ASSIGN_OR_RETURN(const bool exists, Exists("SELECT 1 FROM sealane_route WHERE name = ?", route));
+    if (exists) return RouteExists(route);
+    SEALANE_RETURN_IF_ERROR(Run("INSERT INTO sealane_route (name) VALUES (?)", route));
+    // Numbers are given in the order of commits, so a place in time is a place in the log.
+    SEALANE_ASSIGN_OR_RETURN(
+        Statement insert,
+        Statement::Prepare(connection_.get(),
+                           "INSERT INTO sealane_cursor (route, published_seq) VALUES (?1, CASE ?2 WHEN 0 THEN 0 ELSE"
+                           " coalesce((SELECT min(seq) - 1 FROM sealane_outbox WHERE ?2 = 2 AND appended_at >= ?3),"
+                           " (SELECT seq FROM sqlite_sequence WHERE name = 'sealane_outbox'), 0) END)"));
+    insert.Bind(route).Bind(static_cast<std::int64_t>(start.kind)).Bind(start.at.time_since_epoch().count());
+    SEALANE_RETURN_IF_ERROR(insert.Run());
+    SEALANE_RETURN_IF_ERROR(NoteAudit(connection_.get(), "route.add", route, why));
+    return transaction.Commit();
+  }
+
+  Status Remove(const std::string& route, const OperatorAction& why) override {
+    SEALANE_RETURN_IF_ERROR(CheckAction(why));
+    SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
+    SEALANE_ASSIGN_OR_RETURN(const bool exists, Exists("SELECT 1 FROM sealane_route WHERE name = ?", route));
+    if (!exists) return UnknownRoute(route);
+    SEALANE_ASSIGN_OR_RETURN(
+        const bool busy,
+        Exists(fmt::format("SELECT 1 FROM sealane_relay_member WHERE route = ? AND expires_at > {}", kNowSql),
+               route));
+    if (busy) return RouteBusy(route);
+    // Foreign keys are not enforced on every connection.
+    for (const char* table :
+         {"sealane_relay_member", "sealane_settlement", "sealane_parked", "sealane_tenant_rule", "sealane_cursor"}) {
+      SEALANE_RETURN_IF_ERROR(Run(fmt::format("DELETE FROM {} WHERE route = ?", table), route));
+    }
+    SEALANE_RETURN_IF_ERROR(Run("DELETE FROM sealane_route WHERE name = ?", route));
+    SEALANE_RETURN_IF_ERROR(NoteAudit(connection_.get(), "route.remove", route, why));
+    return transaction.Commit();
+  }
+
+  // A position is a number in the same file, so it always fits.
+  Result<RebaseReport> PlanRebase() override {
+    SEALANE_ASSIGN_OR_RETURN(const RouteReport report, Look());
+    RebaseReport plan{.needed = false, .home = "this file", .here = "this file"};
+    for (const RouteSummary& route : report.routes) {
+      plan.routes.push_back(
+          {.route = route.route, .published = report.seq_high - route.pending, .pending = route.pending});
+    }
+    return plan;
+  }
+  Result<RebaseReport> Rebase(const OperatorAction& why) override {
+    SEALANE_RETURN_IF_ERROR(CheckAction(why));
+    return PlanRebase();
+  }
+
  private:
+  Result<bool> Exists(const std::string& sql, const std::string& route) {
+    SEALANE_ASSIGN_OR_RETURN(Statement select, Statement::Prepare(connection_.get(), sql));
+    select.Bind(route);
+    return select.Step();
+  }
+  Status Run(const std::string& sql, const std::string& route) {
+    SEALANE_ASSIGN_OR_RETURN(Statement statement, Statement::Prepare(connection_.get(), sql));
+    statement.Bind(route);
+    return statement.Run();
+  }
   Result<RouteReport> ReadAll() {
     RouteReport report;
     SEALANE_RETURN_IF_ERROR(ReadRoutes(report));
@@ -96,7 +164,7 @@ class SqliteRouteDesk final : public RouteDesk {
                            "SELECT count(*), count(CASE WHEN state = 'WAITING' THEN 1 END),"
                            " count(CASE WHEN state = 'FAILED' THEN 1 END), count(CASE WHEN state = 'DEAD' THEN 1 END)"
                            " FROM (SELECT state FROM sealane_parked WHERE route = ?1 AND state <> 'DISCARDED'"
-                           " AND skipped = 0 LIMIT ?2)"));
+                           " AND skipped = 0 AND waits_for IS NULL LIMIT ?2)"));
     select.Bind(route.route).Bind(kAsideMax);
     SEALANE_RETURN_IF_ERROR(select.Step());
     RowReader row(select);

@@ -11,10 +11,12 @@
 #include "sqlite/connection.hpp"
 #include "sqlite/embedded_migrations.hpp"
 #include "sqlite/message_query.hpp"
+#include "sqlite/migrated_connection.hpp"
 #include "sqlite/sqlite_error.hpp"
 #include "sqlite/sqlite_migrator.hpp"
 #include "sqlite/sqlite_transaction.hpp"
 #include "sqlite/statement.hpp"
+#include "sqlite/write_transaction.hpp"
 
 namespace sealane::sqlite {
 namespace {
@@ -62,9 +64,11 @@ class OwnedSqliteTransaction final : public OwnedTransaction {
 
   Status Commit() override {
     SEALANE_RETURN_IF_ERROR(RequireOpen());
+    // Left open, so that it is rolled back at the end.
+    SEALANE_RETURN_IF_ERROR(connection_->RequireCurrent());
     if (sqlite3_exec(connection_->get(), "COMMIT", nullptr, nullptr, nullptr) == SQLITE_OK) {
       open_ = false;
-      return Ok();
+      return CommittedIn(connection_->get());
     }
     const int code = sqlite3_extended_errcode(connection_->get());
     if (code == SQLITE_IOERR_FSYNC) {
@@ -94,8 +98,8 @@ class OwnedSqliteTransaction final : public OwnedTransaction {
 
 class SqliteOutboxStore final : public OutboxStore {
  public:
-  explicit SqliteOutboxStore(Connection connection)
-      : connection_(std::make_shared<Connection>(std::move(connection))) {}
+  SqliteOutboxStore(Connection connection, Options options)
+      : connection_(std::make_shared<Connection>(std::move(connection))), options_(std::move(options)) {}
 
   Result<std::unique_ptr<OwnedTransaction>> Begin() override {
     SEALANE_RETURN_IF_ERROR(RequireIdle());
@@ -118,14 +122,22 @@ class SqliteOutboxStore final : public OutboxStore {
 
  private:
   /// Our own open transaction would show its events before they are committed, and there is one per connection.
-  Status RequireIdle() const {
-    if (!connection_->in_transaction()) return Ok();
+  Status RequireIdle() {
+    if (!connection_->in_transaction()) return FollowPath();
     return Error(ErrorKind::kMisuse, "transaction_open", "a transaction of this store is open")
         .WithHint("commit or roll back first, or open a second store");
+  }
+  /// A store may be kept for weeks: when its file was replaced, the one that is there now is opened.
+  Status FollowPath() {
+    if (connection_->RequireCurrent()) return Ok();
+    SEALANE_ASSIGN_OR_RETURN(Connection opened, OpenMigrated(options_));
+    connection_ = std::make_shared<Connection>(std::move(opened));
+    return Ok();
   }
   Result<std::int64_t> Delete(const std::string& sql, std::size_t limit);
 
   std::shared_ptr<Connection> connection_;
+  const Options options_;
 };
 
 Result<std::int64_t> SqliteOutboxStore::Delete(const std::string& sql, std::size_t limit) {
@@ -157,13 +169,8 @@ Result<SweepReport> SqliteOutboxStore::ForgetExpired(std::size_t limit) {
 }  // namespace
 
 Result<std::unique_ptr<OutboxStore>> OpenOutboxStore(const Options& options) {
-  SEALANE_ASSIGN_OR_RETURN(Connection connection, Connection::Open(options, Connection::IfMissing::kFail));
-  SEALANE_ASSIGN_OR_RETURN(const SchemaState state, ReadSchemaState(connection.get(), EmbeddedMigrations()));
-  if (state.installed == 0) return SchemaIsMissing(EscapeForTerminal(options.path));
-  if (state.installed > state.known) return SchemaIsNewer(state.installed, state.known);
-  if (state.installed < state.known) return SchemaIsOlder(state.installed, state.known);
-  SEALANE_RETURN_IF_ERROR(connection.UseWal());
-  return std::unique_ptr<OutboxStore>(std::make_unique<SqliteOutboxStore>(std::move(connection)));
+  SEALANE_ASSIGN_OR_RETURN(Connection connection, OpenMigrated(options));
+  return std::unique_ptr<OutboxStore>(std::make_unique<SqliteOutboxStore>(std::move(connection), options));
 }
 
 Result<std::unique_ptr<Migrator>> OpenMigrator(const Options& options) {

@@ -9,6 +9,7 @@
 
 #include "outbox/refusal.hpp"
 #include "sqlite/appender.hpp"
+#include "sqlite/connection.hpp"
 #include "sqlite/statement.hpp"
 #include "sqlite/task_rows.hpp"
 
@@ -98,7 +99,8 @@ Error NoTransaction() {
 Status SqliteTransaction::RequireTransaction() const {
   if (connection_ == nullptr) return Error(ErrorKind::kMisuse, "no_connection", "the SQLite connection is null");
   if (sqlite3_get_autocommit(connection_) != 0) return NoTransaction();
-  return Ok();
+  // An application may keep its connection for weeks.
+  return RequireCurrent(connection_);
 }
 
 Result<std::vector<Appended>> SqliteTransaction::Append(std::span<const NewEntry> entries) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "ops/inbox_desk.hpp"
+#include "sqlite/audit.hpp"
 #include "sqlite/conditions.hpp"
 #include "sqlite/migrated_connection.hpp"
 #include "sqlite/sqlite_store.hpp"
@@ -124,6 +125,7 @@ class SqliteTaskDesk final : public TaskDesk {
 };
 
 Result<std::vector<TaskSummary>> SqliteTaskDesk::List(const TaskFilter& filter) {
+  SEALANE_RETURN_IF_ERROR(connection_.RequireCurrent());
   const Conditions conditions = ConditionsOf(filter);
   SEALANE_ASSIGN_OR_RETURN(Statement select,
                            Prepare(fmt::format("SELECT {} FROM sealane_task WHERE 1{} ORDER BY place DESC LIMIT ?",
@@ -141,6 +143,7 @@ Result<std::vector<TaskSummary>> SqliteTaskDesk::List(const TaskFilter& filter) 
 }
 
 Result<std::optional<TaskDetails>> SqliteTaskDesk::Find(const EventId& id) {
+  SEALANE_RETURN_IF_ERROR(connection_.RequireCurrent());
   SEALANE_ASSIGN_OR_RETURN(Statement select,
                            Prepare(fmt::format("SELECT {}, {}, request_hash FROM sealane_task WHERE id = ?",
                                                kSummaryFields, kTaskFields)));
@@ -200,13 +203,10 @@ Result<std::int64_t> SqliteTaskDesk::Apply(std::string_view action, std::string_
   SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
   SEALANE_ASSIGN_OR_RETURN(const std::vector<Chosen> chosen, Choose(conditions, limit));
   SEALANE_ASSIGN_OR_RETURN(Statement update, Prepare(fmt::format("UPDATE sealane_task SET {} WHERE place = ?", set)));
-  SEALANE_ASSIGN_OR_RETURN(Statement record,
-                           Prepare("INSERT INTO sealane_audit (actor, action, target, reason) VALUES (?, ?, ?, ?)"));
   for (const Chosen& one : chosen) {
     update.Bind(one.place);
     SEALANE_RETURN_IF_ERROR(update.Run());
-    record.Bind(why.actor).Bind(action).Bind(AuditTarget(one.id, one.target)).Bind(why.reason);
-    SEALANE_RETURN_IF_ERROR(record.Run());
+    SEALANE_RETURN_IF_ERROR(NoteAudit(connection_.get(), action, AuditTarget(one.id, one.target), why));
   }
   SEALANE_RETURN_IF_ERROR(transaction.Commit());
   return static_cast<std::int64_t>(chosen.size());

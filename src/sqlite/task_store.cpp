@@ -44,7 +44,7 @@ class SqliteTaskStore final : public TaskStore {
   Status Release(std::span<const ClaimedTask> claimed) override;
   Result<std::optional<milliseconds>> NextDue(std::span<const std::string> targets) override;
   Result<TaskCounts> Count() override;
-  Result<std::int64_t> Prune(std::span<const std::string> targets, Timestamp before, std::size_t limit) override;
+  Result<std::int64_t> Prune(std::span<const std::string> targets, milliseconds age, std::size_t limit) override;
 
  private:
   Result<Timestamp> Now();
@@ -55,8 +55,6 @@ class SqliteTaskStore final : public TaskStore {
   /// The place of the task when this claim is the one that counts.
   Result<std::optional<std::int64_t>> FindOurs(const ClaimedTask& claimed);
   Result<std::optional<std::int64_t>> FindPlace(const EventId& id);
-  /// The targets of tasks that are over.
-  Result<std::vector<std::string>> TargetsOver();
   Status MoveOn(std::int64_t place, const AttemptReport& report, const TaskStep& step, Timestamp now);
 
   static constexpr std::size_t kStatementsMax = 100;
@@ -254,6 +252,7 @@ Status SqliteTaskStore::Release(std::span<const ClaimedTask> claimed) {
 // ---- looking and keeping
 
 Result<std::optional<milliseconds>> SqliteTaskStore::NextDue(std::span<const std::string> targets) {
+  SEALANE_RETURN_IF_ERROR(connection_.RequireCurrent());
   SEALANE_ASSIGN_OR_RETURN(const Timestamp now, Now());
   std::optional<milliseconds> next;
   for (const std::string& target : targets) {
@@ -274,6 +273,7 @@ Result<std::optional<milliseconds>> SqliteTaskStore::NextDue(std::span<const std
 }
 
 Result<TaskCounts> SqliteTaskStore::Count() {
+  SEALANE_RETURN_IF_ERROR(connection_.RequireCurrent());
   // The index is named, and what it is for is said again: SQLite does not conclude it from the state.
   static constexpr std::string_view kOpen =
       "sealane_task INDEXED BY sealane_task_open WHERE state NOT IN ('SUCCEEDED', 'DISCARDED')";
@@ -303,35 +303,18 @@ Result<TaskCounts> SqliteTaskStore::Count() {
   return counts;
 }
 
-Result<std::vector<std::string>> SqliteTaskStore::TargetsOver() {
-  // One descent for each, however many tasks there are.
-  std::vector<std::string> targets;
-  while (true) {
-    SEALANE_ASSIGN_OR_RETURN(
-        const BookedStatement next,
-        statements_.Take("SELECT target FROM sealane_task INDEXED BY sealane_task_over"
-                         " WHERE state IN ('SUCCEEDED', 'DISCARDED') AND target > ? ORDER BY target LIMIT 1"));
-    next->Bind(targets.empty() ? std::string() : targets.back());
-    SEALANE_ASSIGN_OR_RETURN(const bool found, next->Step());
-    if (!found) return targets;
-    targets.push_back(RowReader(*next).Text());
-  }
-}
-
-Result<std::int64_t> SqliteTaskStore::Prune(std::span<const std::string> targets, Timestamp before,
+Result<std::int64_t> SqliteTaskStore::Prune(std::span<const std::string> targets, milliseconds age,
                                             std::size_t limit) {
-  std::vector<std::string> meant(targets.begin(), targets.end());
-  if (meant.empty()) {
-    SEALANE_ASSIGN_OR_RETURN(meant, TargetsOver());
-  }
+  SEALANE_RETURN_IF_ERROR(connection_.RequireCurrent());
+  SEALANE_ASSIGN_OR_RETURN(const Timestamp now, Now());
   std::int64_t forgotten = 0;
-  for (const std::string& target : meant) {
+  for (const std::string& target : targets) {
     SEALANE_ASSIGN_OR_RETURN(
         const BookedStatement remove,
         statements_.Take("DELETE FROM sealane_task WHERE place IN (SELECT place FROM sealane_task"
                          " INDEXED BY sealane_task_over WHERE target = ? AND state IN ('SUCCEEDED', 'DISCARDED')"
                          " AND ended_at < ? ORDER BY ended_at LIMIT ?)"));
-    remove->Bind(target).Bind(before).Bind(Bounded(limit) - forgotten);
+    remove->Bind(target).Bind(now - age).Bind(Bounded(limit) - forgotten);
     SEALANE_RETURN_IF_ERROR(remove->Run());
     forgotten += sqlite3_changes64(connection_.get());
   }

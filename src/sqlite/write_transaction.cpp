@@ -4,12 +4,21 @@
 
 #include <fmt/format.h>
 
+#include "sqlite/connection.hpp"
 #include "sqlite/sqlite_error.hpp"
 #include "sqlite/statement.hpp"
 
 namespace sealane::sqlite {
 
+Status CommittedIn(sqlite3* connection) {
+  auto current = RequireCurrent(connection);
+  if (current) return Ok();
+  return Error(ErrorKind::kInDoubt, current.error().code(), current.error().message() + ", during a commit")
+      .WithHint("open the file again and look there whether the work was done before doing it again");
+}
+
 Result<WriteTransaction> WriteTransaction::Begin(sqlite3* connection) {
+  SEALANE_RETURN_IF_ERROR(RequireCurrent(connection));
   SEALANE_RETURN_IF_ERROR(Execute(connection, "BEGIN IMMEDIATE"));
   return WriteTransaction(connection);
 }
@@ -25,9 +34,10 @@ WriteTransaction::~WriteTransaction() {
 }
 
 Status WriteTransaction::Commit() {
+  SEALANE_RETURN_IF_ERROR(RequireCurrent(connection_));
   if (sqlite3_exec(connection_, "COMMIT", nullptr, nullptr, nullptr) == SQLITE_OK) {
-    connection_ = nullptr;
-    return Ok();
+    sqlite3* const connection = std::exchange(connection_, nullptr);
+    return CommittedIn(connection);
   }
   const int code = sqlite3_extended_errcode(connection_);
   if (code == SQLITE_IOERR_FSYNC) {

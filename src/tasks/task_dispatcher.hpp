@@ -28,8 +28,8 @@ struct TaskDispatcherOptions {
   std::chrono::milliseconds idle_max{1'000};
   std::chrono::milliseconds outage_retry{1'000};  ///< between tries to open the store
   std::chrono::milliseconds tend_interval{60'000};
-  std::optional<std::chrono::hours> retention = std::chrono::hours{24 * 90};  ///< of ended tasks; empty: for ever
-  bool forgets_own_alone = false;  ///< the retention is that of its targets, and not of all tasks in the store
+  /// Of ended tasks for its targets, by the store's clock; empty: for ever.
+  std::optional<std::chrono::milliseconds> retention = std::chrono::hours{24 * 90};
   std::size_t result_response_max = std::size_t{64} << 10U;  ///< how much of a response a result event carries
 };
 

@@ -95,9 +95,11 @@ class TaskStore {
 
   virtual Result<TaskCounts> Count() = 0;
 
-  /// Forgets SUCCEEDED and DISCARDED tasks for these targets (none named: for all) that ended before `before`, with
-  /// their attempts; at most `limit`. A task enqueued again after that is a new one.
-  virtual Result<std::int64_t> Prune(std::span<const std::string> targets, Timestamp before, std::size_t limit) = 0;
+  /// Forgets SUCCEEDED and DISCARDED tasks for these targets that ended more than `age` ago by the store's clock,
+  /// with their attempts; at most `limit`. No targets: nothing. A task enqueued again after that is a new one, so the
+  /// time is never the caller's: a caller whose clock is ahead would have the same call sent twice.
+  virtual Result<std::int64_t> Prune(std::span<const std::string> targets, std::chrono::milliseconds age,
+                                     std::size_t limit) = 0;
 };
 
 using OpenTaskStore = std::function<Result<std::unique_ptr<TaskStore>>()>;

@@ -147,10 +147,8 @@ Status TaskWorker::Count() {
 Result<bool> TaskWorker::Prune() {
   if (!place_.options.retention) return false;
   SEALANE_ASSIGN_OR_RETURN(auto* const store, Store());
-  const Timestamp before = place_.clock.Now() - *place_.options.retention;
-  const std::span<const std::string> targets =
-      place_.options.forgets_own_alone ? std::span<const std::string>(place_.names) : std::span<const std::string>();
-  SEALANE_ASSIGN_OR_RETURN(const std::int64_t forgotten, Noted(store->Prune(targets, before, kPruneStep)));
+  SEALANE_ASSIGN_OR_RETURN(const std::int64_t forgotten,
+                           Noted(store->Prune(place_.names, *place_.options.retention, kPruneStep)));
   return static_cast<std::size_t>(forgotten) >= kPruneStep;
 }
 

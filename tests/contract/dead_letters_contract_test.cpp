@@ -246,6 +246,10 @@ TEST_P(DeadLettersContract, TheTrailIsNewestFirst) {
   EXPECT_GT(records[0].id, records[1].id);
   EXPECT_GE(records[0].at, records[1].at);
   EXPECT_GT(records[1].at, Timestamp{});
+  for (const AuditRecord& record : records) {
+    EXPECT_NE(record.login, "") << "where it came from is recorded beside what the caller says";
+    EXPECT_NE(record.application, "");
+  }
   EXPECT_THAT(ValueOrThrow(letters().Audit(1)), SizeIs(1));
 }
 

@@ -478,5 +478,33 @@ TEST_P(OutboxLogContract, EveryRouteHasItsOwnProgress) {
   EXPECT_EQ(StatusOf(entry, "hooks").state, DeliveryState::kPending);
 }
 
+TEST_P(OutboxLogContract, KnowsWhetherOtherRelaysAreDone) {
+  const auto done = [&](OutboxLog& asking, const std::vector<LaneLease>& mine) {
+    const Horizon horizon = ValueOrThrow(asking.Look());
+    return ValueOrThrow(asking.OthersDone(mine, horizon));
+  };
+  const auto other = OtherRelay();
+  EXPECT_TRUE(done(*other, {})) << "nothing was appended yet";
+  Append({SampleEntry("a"), SampleEntry("b"), SampleEntry("c")});
+  const auto grants = TakeAll(log());
+  EXPECT_FALSE(done(*other, {}));
+  EXPECT_TRUE(done(log(), LeasesOf(grants))) << "there are no others";
+
+  const ReadOut out = ReadFrom(grants.front().positions.main);
+  ASSERT_THAT(out.events, SizeIs(3));
+  // A parked event is done; a tenant that stands further back is not.
+  SettleRequest request;
+  request.park.push_back(ParkOf(grants, out.events[0], ParkedState::kDead));
+  for (const LaneGrant& grant : grants) {
+    request.progress.push_back({grant.lease, {out.at, {{{"acme"}, grant.positions.main}}}, ""});
+  }
+  ValueOrThrow(log().Settle(request));
+  EXPECT_TRUE(done(*other, {}));
+  const Horizon before = ValueOrThrow(other->Look());
+  Append({OfTenant(SampleEntry("d"), "acme")});
+  EXPECT_FALSE(done(*other, {}));
+  EXPECT_TRUE(ValueOrThrow(other->OthersDone({}, before))) << "that one came later";
+}
+
 }  // namespace
 }  // namespace sealane

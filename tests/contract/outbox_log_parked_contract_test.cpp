@@ -69,6 +69,30 @@ class OutboxLogParkedContract : public ::testing::TestWithParam<std::string> {
     }
     return seqs;
   }
+  ParkChange Waits(const ReadEvent& event, const std::string& topic) const {
+    ParkChange change = Park(event, kWaiting);
+    change.waits_for = topic;
+    change.error_code = "unknown_topic";
+    change.error_message = "there is no such topic";
+    return change;
+  }
+  /// Each with how many wait for it.
+  std::vector<std::string> WaitingTopics() {
+    std::vector<std::string> topics;
+    for (const WaitingTopic& topic : ValueOrThrow(log_->WaitingTopics(LeasesOf(grants_), 10))) {
+      topics.push_back(topic.topic + " " + std::to_string(topic.events));
+    }
+    return topics;
+  }
+  /// The seqs that come next; -1 at the end when there are no more.
+  std::vector<std::int64_t> Waiting(const std::string& topic, std::size_t limit = 100, std::size_t bytes = 1'000'000,
+                                    const std::vector<std::string>& but_tenants = {}) {
+    const Page page = ValueOrThrow(log_->ReadWaiting(topic, LeasesOf(grants_), but_tenants, limit, bytes));
+    std::vector<std::int64_t> seqs;
+    for (const LogEntry& entry : page.entries) seqs.push_back(entry.seq);
+    if (page.caught_up) seqs.push_back(-1);
+    return seqs;
+  }
   RouteStatus StatusOf(const EventId& id) {
     const auto found = ValueOrThrow(store_->FindMessage(id));
     if (found && found->routes.size() == 1) return found->routes.front();
@@ -349,6 +373,118 @@ TEST_P(OutboxLogParkedContract, AnEventThatIsSetAsideShowsItsFailure) {
   EXPECT_FALSE(status.published_at.has_value());
   Settle({}, {Published(events[0])});
   EXPECT_EQ(StateOf(events[0]), DeliveryState::kPublished) << "the retry succeeded";
+}
+
+// ---- events that wait for a topic ----
+
+TEST_P(OutboxLogParkedContract, AnEventThatWaitsForATopicHasNotFailedAndHoldsBackNothing) {
+  const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("a"), SampleEntry("b")});
+  Settle({Waits(events[0], "lost"), Waits(events[1], "lost"), Failure(events[2], kDead)});
+  EXPECT_THAT(Blocked(), ElementsAre("b"));
+  EXPECT_THAT(Due(), IsEmpty());
+  EXPECT_EQ(ValueOrThrow(log().Beat(kLongLease)).parked, 1);
+  const RouteStatus status = StatusOf(events[0].envelope.id);
+  EXPECT_EQ(status.state, DeliveryState::kPending);
+  EXPECT_EQ(status.attempts, 0);
+  EXPECT_EQ(status.last_error_code, "unknown_topic");
+  EXPECT_THAT(ValueOrThrow(operators().List({})), SizeIs(1)) << "the dead one";
+}
+
+TEST_P(OutboxLogParkedContract, EventsThatWaitForATopicAreReadInOrder) {
+  const auto events =
+      AppendAndRead({SampleEntry("a"), SampleEntry("b"), OfTenant(SampleEntry("c"), "t"), SampleEntry("d")});
+  EXPECT_THAT(WaitingTopics(), IsEmpty());
+  Settle({Waits(events[3], "lost"), Waits(events[2], "lost"), Waits(events[1], "gone"), Waits(events[0], "lost")});
+  EXPECT_THAT(WaitingTopics(), ElementsAre("gone 1", "lost 3"));
+  EXPECT_THAT(Waiting("lost"), ElementsAre(events[0].entry.seq, events[2].entry.seq, events[3].entry.seq, -1));
+  EXPECT_THAT(Waiting("lost", 2), ElementsAre(events[0].entry.seq, events[2].entry.seq)) << "and there are more";
+  EXPECT_THAT(Waiting("lost", 3, 1), ElementsAre(events[0].entry.seq)) << "one, however large";
+  EXPECT_THAT(Waiting("lost", 10, 1'000'000, {"t"}), ElementsAre(events[0].entry.seq, events[3].entry.seq, -1));
+  EXPECT_THAT(Waiting("other"), ElementsAre(-1));
+  EXPECT_THAT(ValueOrThrow(log().WaitingTopics({}, 10)), IsEmpty()) << "of no lane";
+
+  Settle({}, {{LeaseFor(grants(), events[0].entry), events[0].entry.seq, "elsewhere"}});
+  EXPECT_THAT(Waiting("lost"), SizeIs(4)) << "it was not that topic that it went to";
+  Settle({}, {{LeaseFor(grants(), events[0].entry), events[0].entry.seq, "lost"}});
+  EXPECT_THAT(Waiting("lost"), ElementsAre(events[2].entry.seq, events[3].entry.seq, -1));
+}
+
+TEST_P(OutboxLogParkedContract, AnEventGoesFromFailedToWaitingAndBack) {
+  const auto events = AppendAndRead({SampleEntry("a")});
+  Settle({Failure(events[0], kFailed)});
+  Settle({Waits(events[0], "lost")});
+  EXPECT_THAT(Blocked(), IsEmpty());
+  EXPECT_THAT(WaitingTopics(), ElementsAre("lost 1"));
+  Settle({Failure(events[0], kDead)});
+  EXPECT_THAT(Blocked(), ElementsAre("a"));
+  EXPECT_THAT(WaitingTopics(), IsEmpty());
+}
+
+TEST_P(OutboxLogParkedContract, WaitingEventsAreSentToAnotherTopic) {
+  const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("b"), SampleEntry("c")});
+  Settle({Waits(events[0], "lost"), Waits(events[1], "lost"), Waits(events[2], "gone")});
+  RerouteRequest request{.topic = "lost", .to = "found", .waiting = true, .limit = 1};
+  const OperatorAction why{.actor = "ops", .reason = "typo"};
+  EXPECT_EQ(ValueOrThrow(operators().CountReroute(request)), 2);
+  EXPECT_EQ(ValueOrThrow(operators().Reroute(request, why)), 1);
+  EXPECT_THAT(WaitingTopics(), ElementsAre("found 1", "gone 1", "lost 1")) << "the first one first";
+  EXPECT_THAT(Waiting("found"), ElementsAre(events[0].entry.seq, -1));
+  EXPECT_EQ(ValueOrThrow(operators().Reroute(request, why)), 1);
+  EXPECT_EQ(ValueOrThrow(operators().Reroute(request, why)), 0);
+  EXPECT_EQ(StatusOf(events[0].envelope.id).rerouted_to, "found");
+  EXPECT_EQ(StatusOf(events[2].envelope.id).rerouted_to, "");
+  Settle({Waits(events[0], "lost")});
+  EXPECT_THAT(WaitingTopics(), ElementsAre("found 2", "gone 1")) << "the operator has the last word";
+  Settle({}, {{LeaseFor(grants(), events[0].entry), events[0].entry.seq, "found"}});
+  EXPECT_EQ(StatusOf(events[0].envelope.id).rerouted_to, "found") << "where it went is known afterwards";
+  const auto records = ValueOrThrow(operators().Audit(10));
+  ASSERT_THAT(records, SizeIs(2));
+  EXPECT_EQ(records[0].action, "messages.reroute");
+  EXPECT_EQ(records[0].target, "1 events of topic lost to found on main");
+  EXPECT_EQ(records[0].actor, "ops");
+  request.to = "lost";
+  EXPECT_FALSE(operators().Reroute(request, why));
+}
+
+TEST_P(OutboxLogParkedContract, DeadEventsAreSentToAnotherTopicWithThoseBehindThem) {
+  const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("a"), SampleEntry("b"), SampleEntry("c")});
+  const std::string topic = events[0].envelope.topic;
+  std::vector<ParkChange> park = {Failure(events[0], kDead), Park(events[1], kWaiting), Failure(events[2], kFailed)};
+  for (ParkChange& change : park) change.unit = topic + "/" + change.key;
+  Settle(park);
+  const RerouteRequest request{.topic = topic, .to = "found"};
+  EXPECT_EQ(ValueOrThrow(operators().CountReroute(request)), 2);
+  EXPECT_EQ(ValueOrThrow(operators().Reroute(request, {.actor = "ops", .reason = "typo"})), 2);
+  EXPECT_THAT(Blocked(), UnorderedElementsAre("found/a", topic + "/b"));
+  std::vector<ParkedEntry> entries;
+  const Page page = ValueOrThrow(log().ReadParked({LeaseFor(grants(), events[0].entry), "found/a"}, 10, entries));
+  ASSERT_THAT(entries, SizeIs(2));
+  EXPECT_EQ(page.entries[0].seq, events[0].entry.seq);
+  EXPECT_EQ(entries[0].destination, "found");
+  EXPECT_EQ(entries[0].state, kFailed);
+  EXPECT_EQ(entries[0].attempts, 0);
+  EXPECT_EQ(entries[1].destination, "found");
+  EXPECT_EQ(StatusOf(events[1].envelope.id).rerouted_to, "found");
+}
+
+TEST_P(OutboxLogParkedContract, TheOrderOfARouteIsKeptWhileEventsAreParkedByIt) {
+  const auto events = AppendAndRead({SampleEntry("a")});
+  ValueOrThrow(log().KeepOrder("key"));
+  ValueOrThrow(log().KeepOrder("tenant"));
+  ValueOrThrow(log().KeepOrder("key"));
+  Settle({Failure(events[0], kDead)});
+  ValueOrThrow(log().KeepOrder("key"));
+  const auto refused = log().KeepOrder("tenant");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), "order_changed");
+  EXPECT_EQ(refused.error().kind(), ErrorKind::kMisconfigured);
+  Settle({}, {Published(events[0])});
+  ValueOrThrow(log().KeepOrder("tenant"));
+  const auto other = fixture().OpenLog("relay-2");
+  ValueOrThrow(log().Beat(kLongLease));
+  const auto live = other->KeepOrder("key");
+  ASSERT_FALSE(live) << "another relay runs it";
+  EXPECT_EQ(live.error().code(), "order_changed");
 }
 
 }  // namespace

@@ -192,7 +192,12 @@ TEST_P(OutboxStoreContract, FindsNothingForAnUnknownId) {
 TEST_P(OutboxStoreContract, NoticesAPayloadThatContradictsItsHash) {
   NewEntry entry = SampleEntry();
   entry.envelope.payload_hash[0] ^= 1U;
-  Append({entry});
+  const auto transaction = ValueOrThrow(store().Begin());
+  if (!transaction->Append({&entry, 1})) {
+    EXPECT_EQ(GetParam(), "postgres") << "which compares at the append";
+    return;
+  }
+  ValueOrThrow(transaction->Commit());
   const auto found = store().FindMessage(entry.envelope.id);
   ASSERT_FALSE(found.has_value());
   EXPECT_EQ(found.error().kind(), ErrorKind::kCorrupt);

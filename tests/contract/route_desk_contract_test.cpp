@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -27,6 +28,7 @@ class RouteDeskContract : public ::testing::TestWithParam<std::string> {
   LogFixture& fixture() { return *fixture_; }
   OutboxLog& log() { return *log_; }
   void Append(const std::vector<NewEntry>& entries) { AppendAndCommit(*store_, entries); }
+  RouteDesk& routes() { return *desk_; }
   RouteReport Look() { return ValueOrThrow(desk_->Look()); }
   RouteSummary LookAt(const std::string& name = "main") {
     for (const RouteSummary& route : Look().routes) {
@@ -34,6 +36,19 @@ class RouteDeskContract : public ::testing::TestWithParam<std::string> {
     }
     ADD_FAILURE() << "there is no route " << name;
     return {};
+  }
+  /// A time by the store's clock, which has moved on by at least its resolution before and after.
+  Timestamp LaterThanNow() {
+    const auto tick = [&](Timestamp seen) {
+      while (Look().at <= seen + 1ms) {
+        fixture().LetTimePass(1s);  // a clock that only tests move
+        std::this_thread::sleep_for(2ms);
+      }
+      return Look().at;
+    };
+    const Timestamp time = tick(Look().at);
+    tick(time);
+    return time;
   }
   static constexpr std::int64_t kMany = 25'000;  // more than a look counts
   void AppendMany() {
@@ -264,6 +279,91 @@ TEST_P(RouteDeskContract, ShowsWhatOperatorsDecided) {
   EXPECT_TRUE(route.paused);
   EXPECT_THAT(route.tenants,
               ElementsAre(TenantRule{.tenant = "a", .paused = true}, TenantRule{.tenant = "b", .rate_max = 300}));
+}
+
+TEST_P(RouteDeskContract, ARouteBeginsWhereItIsTold) {
+  Append({SampleEntry("a"), SampleEntry("b")});
+  const Timestamp between = LaterThanNow();
+  const NewEntry after = SampleEntry("c");
+  Append({after});
+  const OperatorAction why{"ann", "because"};
+  ValueOrThrow(routes().Add("all", {}, why));
+  ValueOrThrow(routes().Add("news", {.kind = RouteStart::Kind::kNow}, why));
+  ValueOrThrow(routes().Add("since", {.kind = RouteStart::Kind::kTime, .at = between}, why));
+  EXPECT_EQ(LookAt("all").pending, 3);
+  EXPECT_EQ(LookAt("news").pending, 0);
+  EXPECT_EQ(LookAt("since").pending, 1);
+  const NewEntry later = SampleEntry("d");
+  Append({later});
+  EXPECT_EQ(LookAt("news").pending, 1);
+
+  const auto shipped = [&](const std::string& route) {
+    const auto relay = fixture().OpenLog("relay-9", route);
+    ValueOrThrow(relay->Beat(30s));
+    std::vector<EventId> ids;
+    for (const LaneGrant& grant : TakeAll(*relay, 30s)) {
+      const ReadOut out = ReadToEnd(*relay, {.lanes = {grant.lease.lane}, .from = grant.positions.main});
+      for (const ReadEvent& event : out.events) ids.push_back(event.envelope.id);
+    }
+    return ids;
+  };
+  EXPECT_THAT(shipped("news"), ElementsAre(later.envelope.id));
+  EXPECT_THAT(shipped("since"), ::testing::UnorderedElementsAre(after.envelope.id, later.envelope.id));
+  EXPECT_THAT(shipped("all"), SizeIs(4));
+}
+
+TEST_P(RouteDeskContract, ANewRouteShipsWhatIsOpenWhenItBegins) {
+  if (fixture().has_one_writer()) return;  // nothing can be open beside the route that is made
+  const auto store = fixture().OpenStore();
+  const auto open = ValueOrThrow(store->Begin());
+  const std::vector<NewEntry> entries = {SampleEntry("a")};
+  ValueOrThrow(open->Append(entries));
+  ValueOrThrow(routes().Add("news", {.kind = RouteStart::Kind::kNow}, {"ann", "because"}));
+  ValueOrThrow(open->Commit());
+  EXPECT_EQ(LookAt("news").pending, 1);
+}
+
+TEST_P(RouteDeskContract, RefusesARouteThatIsThereOrCannotBe) {
+  const OperatorAction why{"ann", "because"};
+  EXPECT_EQ(routes().Add("main", {}, why).error().code(), "route_exists");
+  for (const char* name : {"", "Main", "1st", "a b", "a;drop"}) {
+    EXPECT_EQ(routes().Add(name, {}, why).error().code(), "invalid_route_name") << name;
+  }
+  EXPECT_EQ(routes().Add("x", {}, {"", "because"}).error().code(), "actor_required");
+  EXPECT_THAT(Look().routes, SizeIs(1));
+}
+
+TEST_P(RouteDeskContract, ARouteIsRemovedWithAllItHas) {
+  const NewEntry a = SampleEntry("a");
+  Append({a});
+  const OperatorAction why{"ann", "because"};
+  EXPECT_EQ(routes().Remove("trial", why).error().code(), "unknown_route");
+  ValueOrThrow(routes().Add("trial", {}, why));
+  fixture().Park({{a.envelope.id, kDead, 10, "too_large"}}, "trial");
+  const auto relay = fixture().OpenLog("relay-9", "trial");
+  ValueOrThrow(relay->Beat(30s));
+  EXPECT_EQ(routes().Remove("trial", why).error().code(), "route_busy");
+  EXPECT_EQ(LookAt("trial").dead, 1);
+  ValueOrThrow(relay->Leave());
+  ValueOrThrow(routes().Remove("trial", why));
+  EXPECT_THAT(Look().routes, SizeIs(1));
+  const auto audit = ValueOrThrow(fixture().OpenDeadLetters()->Audit(10));
+  ASSERT_GE(audit.size(), 2U);
+  EXPECT_EQ(audit[0].action, "route.remove");
+  EXPECT_EQ(audit[0].target, "trial");
+  EXPECT_EQ(audit[1].action, "route.add");
+  ValueOrThrow(routes().Add("trial", {}, why));
+  EXPECT_EQ(LookAt("trial").dead, 0) << "nothing is left of the one before";
+}
+
+TEST_P(RouteDeskContract, PositionsFitTheServerTheyWereMadeOn) {
+  Append({SampleEntry("a"), SampleEntry("b")});
+  const RebaseReport plan = ValueOrThrow(routes().PlanRebase());
+  EXPECT_FALSE(plan.needed);
+  EXPECT_EQ(plan.home, plan.here);
+  ASSERT_THAT(plan.routes, SizeIs(1));
+  EXPECT_EQ(plan.routes[0].pending, 2);
+  EXPECT_EQ(plan.routes[0].published, 0);
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ class TaskStoreContract : public ::testing::TestWithParam<std::string> {
  protected:
   TaskFixture& fixture() { return *fixture_; }
   TaskSeat& seat() { return seat_; }
+  const std::vector<std::string>& targets() const { return targets_; }
   TaskDetails Find(const EventId& id) {
     auto found = ValueOrThrow(fixture_->OpenDesk()->Find(id));
     EXPECT_TRUE(found.has_value()) << "there is no task " << id.ToString();
@@ -50,6 +51,7 @@ class TaskStoreContract : public ::testing::TestWithParam<std::string> {
  private:
   std::unique_ptr<TaskFixture> fixture_ = MakeTaskFixture(GetParam());
   TaskSeat seat_{*fixture_};
+  const std::vector<std::string> targets_ = {"billing", "mail"};
 };
 
 INSTANTIATE_TEST_SUITE_P(Store, TaskStoreContract, ::testing::ValuesIn(TaskStores()),
@@ -602,7 +604,7 @@ TEST_P(TaskStoreContract, PruningForgetsOldTasksThatAreOver) {
   const NewTask recent = SampleTask("recent");
   fixture().Enqueue(recent);
   seat().Handle(SucceededReport(), Succeed());
-  EXPECT_EQ(ValueOrThrow(seat().store().Prune({}, fixture().Now() - 30min, 100)), 2);
+  EXPECT_EQ(ValueOrThrow(seat().store().Prune(targets(), 30min, 100)), 2);
   std::vector<EventId> left;
   for (const TaskSummary& task : ValueOrThrow(fixture().OpenDesk()->List({}))) left.push_back(task.id);
   EXPECT_THAT(left, UnorderedElementsAre(dead.id, waiting.id, recent.id));
@@ -615,12 +617,27 @@ TEST_P(TaskStoreContract, PruningOfSomeTargetsLeavesTheOthers) {
     seat().Handle(SucceededReport(), Succeed());
   }
   fixture().LetTimePass(1h);
-  const std::vector<std::string> targets = {"mail", "unknown"};
-  EXPECT_EQ(ValueOrThrow(seat().store().Prune(targets, fixture().Now(), 100)), 1);
+  const std::vector<std::string> some = {"mail", "unknown"};
+  EXPECT_EQ(ValueOrThrow(seat().store().Prune(some, 1min, 100)), 1);
   const std::vector<TaskSummary> left = ValueOrThrow(fixture().OpenDesk()->List({}));
   ASSERT_THAT(left, SizeIs(1));
   EXPECT_EQ(left[0].target, "billing");
-  EXPECT_EQ(ValueOrThrow(seat().store().Prune({}, fixture().Now(), 100)), 1) << "none named: all";
+  EXPECT_EQ(ValueOrThrow(seat().store().Prune({}, 1min, 100)), 0) << "none named: nothing";
+  EXPECT_EQ(Tasks(), 1U);
+}
+
+TEST_P(TaskStoreContract, AgeIsCountedByTheStoresClockFromTheEnd) {
+  fixture().Enqueue(SampleTask());
+  fixture().LetTimePass(48h);
+  seat().Handle(SucceededReport(), Succeed());
+  EXPECT_EQ(ValueOrThrow(seat().store().Prune(targets(), 24h, 100)), 0) << "it is not over for a day";
+  fixture().LetTimePass(25h);
+  EXPECT_EQ(ValueOrThrow(seat().store().Prune(targets(), 26h, 100)), 0);
+  EXPECT_EQ(ValueOrThrow(seat().store().Prune(targets(), std::chrono::hours{24 * 36'500}, 100)), 0)
+      << "the longest that can be configured";
+  EXPECT_TRUE(fixture().Enqueue(SampleTask()).already_there);
+  EXPECT_EQ(ValueOrThrow(seat().store().Prune(targets(), 24h, 100)), 1);
+  EXPECT_FALSE(fixture().Enqueue(SampleTask()).already_there);
 }
 
 TEST_P(TaskStoreContract, PruningStopsAtItsLimitOverAllTargets) {
@@ -631,8 +648,8 @@ TEST_P(TaskStoreContract, PruningStopsAtItsLimitOverAllTargets) {
     }
   }
   fixture().LetTimePass(1h);
-  EXPECT_EQ(ValueOrThrow(seat().store().Prune({}, fixture().Now(), 3)), 3);
-  EXPECT_EQ(ValueOrThrow(seat().store().Prune({}, fixture().Now(), 3)), 1);
+  EXPECT_EQ(ValueOrThrow(seat().store().Prune(targets(), 1min, 3)), 3);
+  EXPECT_EQ(ValueOrThrow(seat().store().Prune(targets(), 1min, 3)), 1);
 }
 
 TEST_P(TaskStoreContract, PruningStopsAtItsLimit) {
@@ -641,9 +658,9 @@ TEST_P(TaskStoreContract, PruningStopsAtItsLimit) {
     seat().Handle(SucceededReport(), Succeed());
   }
   fixture().LetTimePass(1h);
-  EXPECT_EQ(ValueOrThrow(seat().store().Prune({}, fixture().Now(), 2)), 2);
-  EXPECT_EQ(ValueOrThrow(seat().store().Prune({}, fixture().Now(), 2)), 1);
-  EXPECT_EQ(ValueOrThrow(seat().store().Prune({}, fixture().Now(), 2)), 0);
+  EXPECT_EQ(ValueOrThrow(seat().store().Prune(targets(), 1min, 2)), 2);
+  EXPECT_EQ(ValueOrThrow(seat().store().Prune(targets(), 1min, 2)), 1);
+  EXPECT_EQ(ValueOrThrow(seat().store().Prune(targets(), 1min, 2)), 0);
 }
 
 }  // namespace

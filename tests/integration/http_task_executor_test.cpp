@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "http/http_headers.hpp"
 #include "http/task_executor.hpp"
 #include "support/child_process.hpp"
 #include "support/eventually.hpp"
@@ -154,6 +155,45 @@ TEST_F(HttpTask, LetsNoTaskReplaceTheKeyTheLoginOrTheFraming) {
   EXPECT_EQ(request.Header("transfer-encoding"), "<none>");
   EXPECT_EQ(request.Header("own-authorization"), "Bearer mine");
   EXPECT_EQ(request.body, "{\"cents\":5}");
+}
+
+TEST_F(HttpTask, AConfiguredHeaderWinsOverTheTasks) {
+  ClaimedTask task = Charge();
+  task.task.headers = {
+      {"x-api-KEY", "mine"}, {"X_Api_Key", "mine"}, {"Transfer_Encoding", "chunked"}, {"X-Secret", "mine"}};
+  HttpTaskOptions configured = options();
+  configured.headers = {
+      {"X-Api-Key", "ours"}, {"content-type", "application/ours"}, {"x-secret", "ours"}, {"Own-X-Secret", "ours"}};
+  EXPECT_EQ(Attempt(configured, task).verdict, AttemptVerdict::kSucceeded);
+  const Request request = receiver_.requests().at(0);
+  for (const auto& [name, value] : std::map<std::string, std::string>{{"x-api-key", "ours"},
+                                                                      {"content-type", "application/ours"},
+                                                                      {"x-secret", "ours"},
+                                                                      {"own-x-secret", "ours"}}) {
+    EXPECT_EQ(request.headers.count(name), 1U) << name;
+    EXPECT_EQ(request.Header(name), value);
+  }
+  EXPECT_EQ(request.Header("x_api_key"), "<none>") << "many servers take it for X-Api-Key";
+  EXPECT_EQ(request.Header("transfer_encoding"), "<none>");
+}
+
+TEST_F(HttpTask, AConfiguredHeaderWinsOverThoseOfAForwardedEvent) {
+  ClaimedTask task = Charge();
+  const WireMessage message{.key = "o-1",
+                            .value = "{}",
+                            .headers = {{"ce_id", "17"}, {"x-api-key", "mine"}, {"X_API_KEY", "mine"}, {"x", "1"}}};
+  task.task.headers = http::TaskHeadersOf(message, "orders");
+  HttpTaskOptions configured = options();
+  configured.headers = {{"X-Api-Key", "ours"}, {"Sealane-Key", "ours"}};
+  EXPECT_EQ(Attempt(configured, task).verdict, AttemptVerdict::kSucceeded);
+  const Request request = receiver_.requests().at(0);
+  for (const char* const name : {"x-api-key", "sealane-key"}) {
+    EXPECT_EQ(request.headers.count(name), 1U) << name;
+    EXPECT_EQ(request.Header(name), "ours") << name;
+  }
+  EXPECT_EQ(request.Header("x_api_key"), "<none>");
+  EXPECT_EQ(request.Header("ce-id"), "17");
+  EXPECT_EQ(request.Header("x"), "1");
 }
 
 TEST_F(HttpTask, LetsNoValueEndItsHeaderLine) {

@@ -320,15 +320,63 @@ TEST_F(JournalPublish, AReaderThatMetABadRowHoldsNothingUp) {
   EXPECT_EQ(other.Text("PRAGMA wal_checkpoint(TRUNCATE)"), "0") << "not busy";
 }
 
-TEST_F(JournalPublish, NoticesThatItsFileIsGone) {
+// What was published went with the file. A new one in its place would hide that.
+TEST_F(JournalPublish, WaitsForAFileThatIsGone) {
   const auto publisher = Open();
   Courier courier(*publisher);
-  courier.Send("orders", "o-1", "lost with the file");
+  courier.Send("orders", "o-1", "first");
   courier.CollectAll();
+  const std::string copy = options().path + ".copy";
+  SqliteHandle(options().path).Execute("VACUUM INTO '" + copy + "'");
   for (const auto* ending : {"", "-wal", "-shm"}) std::filesystem::remove(options().path + ending);
-  courier.Send("orders", "o-1", "in the new file");
+  courier.Send("orders", "o-1", "second");
+  std::vector<Delivery> deliveries;
+  publisher->Collect(deliveries, milliseconds{50});
+  EXPECT_TRUE(deliveries.empty());
+  ASSERT_TRUE(publisher->health().problem);
+  EXPECT_EQ(publisher->health().problem->code(), "journal_missing");
+  EXPECT_FALSE(std::filesystem::exists(options().path));
+  std::filesystem::rename(copy, options().path);
   courier.CollectAll();
-  EXPECT_EQ(ValuesOf("orders", "o-1"), std::vector<std::string>{"in the new file"});
+  EXPECT_EQ(ValuesOf("orders", "o-1"), (std::vector<std::string>{"first", "second"}));
+  EXPECT_EQ(publisher->health().state, PublisherHealth::State::kReady);
+}
+
+// The old file has the message, and no reader will ever see it there.
+TEST_F(JournalPublish, DoesNotConfirmWhatWentIntoAReplacedFile) {
+  const auto publisher = Open();
+  Courier courier(*publisher);
+  courier.Send("orders", "o-1", "first");
+  courier.CollectAll();
+  const std::string copy = options().path + ".copy";
+  SqliteHandle(options().path).Execute("VACUUM INTO '" + copy + "'");
+  courier.Send("orders", "o-1", "second");
+  for (const auto* ending : {"-wal", "-shm"}) std::filesystem::remove(options().path + ending);
+  std::filesystem::rename(copy, options().path);
+  courier.CollectAll();
+  EXPECT_EQ(ValuesOf("orders", "o-1"), (std::vector<std::string>{"first", "second"}));
+}
+
+TEST_F(JournalPublish, HasAnIdentityThatACopyKeepsAndANewJournalDoesNot) {
+  const auto birth = [&] { return ValueOrThrow(JournalReader::Open(options(), SystemClock::Instance()))->Birth(); };
+  Open();
+  const std::string first = birth();
+  EXPECT_THAT(first, ::testing::MatchesRegex("[0-9a-f]{32}"));
+  EXPECT_EQ(birth(), first);
+  const std::string copy = options().path + ".copy";
+  SqliteHandle(options().path).Execute("VACUUM INTO '" + copy + "'");
+  for (const auto* ending : {"", "-wal", "-shm"}) std::filesystem::remove(options().path + ending);
+  Open();
+  EXPECT_NE(birth(), first);
+  for (const auto* ending : {"", "-wal", "-shm"}) std::filesystem::remove(options().path + ending);
+  std::filesystem::rename(copy, options().path);
+  EXPECT_EQ(birth(), first);
+
+  // A journal that an earlier release made gets one when it is opened.
+  SqliteHandle(options().path).Execute("DROP TABLE journal_identity");
+  const std::string given = birth();
+  EXPECT_THAT(given, ::testing::MatchesRegex("[0-9a-f]{32}"));
+  EXPECT_EQ(birth(), given);
 }
 
 TEST_F(JournalPublish, RefusesFilesThatAreSomethingElse) {

@@ -107,14 +107,14 @@ TEST_F(KafkaPublisherTest, PutsAKeyWhereJavaProducersPutIt) {
 
 // ---- topics -------------------------------------------------------------------------------------------------------
 
-TEST_F(KafkaPublisherTest, RejectsMessagesForAnUnknownTopicAndOthersFlow) {
+TEST_F(KafkaPublisherTest, SaysThatATopicIsMissingAndOthersFlow) {
   const std::string topic = FreshTopic(KafkaUrl());
   const std::string unknown = FreshTopicName();
   Sender sender(options_);
   const auto fates = sender.Ship({{unknown, "k", "1"}, {topic, "k", "1"}, {unknown, "k", "2"}});
-  ExpectFailure(fates[0], DeliveryStatus::kNotPersisted, FailureClass::kRejected, "unknown_topic");
+  ExpectFailure(fates[0], DeliveryStatus::kNotPersisted, FailureClass::kTopicMissing, "unknown_topic");
   EXPECT_THAT(fates[1], IsPersisted());
-  ExpectFailure(fates[2], DeliveryStatus::kNotPersisted, FailureClass::kRejected, "unknown_topic");
+  ExpectFailure(fates[2], DeliveryStatus::kNotPersisted, FailureClass::kTopicMissing, "unknown_topic");
   EXPECT_EQ(sender.state(), State::kReady);
 }
 
@@ -124,7 +124,7 @@ TEST_F(KafkaPublisherTest, FindsATopicThatWasMadeLater) {
   options.missing_after = 0ms;
   options.ask_again_after = 100ms;
   Sender sender(options);
-  ExpectFailure(sender.Ship({{topic, "k", "1"}})[0], DeliveryStatus::kNotPersisted, FailureClass::kRejected,
+  ExpectFailure(sender.Ship({{topic, "k", "1"}})[0], DeliveryStatus::kNotPersisted, FailureClass::kTopicMissing,
                 "unknown_topic");
   CreateTopic(KafkaUrl(), topic);
   const auto deadline = steady_clock::now() + kLong;

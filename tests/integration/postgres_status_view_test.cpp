@@ -47,7 +47,7 @@ TEST_F(PostgresStatusView, WalksFromPendingOverPublishingToPublished) {
   EXPECT_EQ(StatusOf(id), "PENDING") << "the window of a dead relay publishes nothing";
 
   session_->Exec(
-      "UPDATE sealane.lane_state SET cursor_snapshot = window_snapshot, window_snapshot = NULL; "
+      "UPDATE sealane.lane_state SET cursor_snapshot = window_snapshot, cursor_high = 1000, window_snapshot = NULL; "
       "INSERT INTO sealane.settlement (route, lanes, cursor_snapshot) "
       "SELECT route, ARRAY[lane], cursor_snapshot FROM sealane.lane_state");
   EXPECT_EQ(StatusOf(id), "PUBLISHED");
@@ -77,7 +77,7 @@ TEST_F(PostgresStatusView, KeepsAnOpenTransactionPendingWhenTheCursorPassesIt) {
   const std::string open =
       slow.Exec("SELECT sealane.emit(topic => 't', key => 'slow', type => 'T', payload => '{}')");
   const std::string fast = Emit("fast");
-  session_->Exec("UPDATE sealane.lane_state SET cursor_snapshot = pg_current_snapshot()");
+  session_->Exec("UPDATE sealane.lane_state SET cursor_snapshot = pg_current_snapshot(), cursor_high = 1000");
   slow.Exec("COMMIT");
   EXPECT_EQ(StatusOf(fast), "PUBLISHED");
   EXPECT_EQ(StatusOf(open), "PENDING");
@@ -93,7 +93,7 @@ TEST_F(PostgresStatusView, ShowsFailuresWithTheirCause) {
         "clock_timestamp() + '1 minute', 'too_large', 'message of 2 MB' FROM sealane.outbox "
         "WHERE event_id = '{}'",
         state, id));
-    session_->Exec("UPDATE sealane.lane_state SET cursor_snapshot = pg_current_snapshot()");
+    session_->Exec("UPDATE sealane.lane_state SET cursor_snapshot = pg_current_snapshot(), cursor_high = 1000");
     EXPECT_EQ(StatusOf(id), state);
     EXPECT_EQ(Get("attempts", id), "3");
     EXPECT_EQ(Get("last_error_code", id), "too_large");
@@ -106,14 +106,16 @@ TEST_F(PostgresStatusView, HoldsFollowersOfAFailedKeyAsPending) {
   session_->Exec(
       "INSERT INTO sealane.parked (route, lane, seq, event_id, unit, key, state) "
       "SELECT 'main', lane, seq, event_id, key, key, 'WAITING' FROM sealane.outbox; "
-      "UPDATE sealane.lane_state SET cursor_snapshot = pg_current_snapshot()");
+      "UPDATE sealane.lane_state SET cursor_snapshot = pg_current_snapshot(), cursor_high = 1000");
   EXPECT_EQ(StatusOf(id), "PENDING");
 }
 
 TEST_F(PostgresStatusView, TellsEveryRouteApartAndTheStoreReportsThem) {
   session_->Exec("SELECT sealane.add_route('webhook')");
   const std::string id = Emit("k");
-  session_->Exec("UPDATE sealane.lane_state SET cursor_snapshot = pg_current_snapshot() WHERE route = 'main'");
+  session_->Exec(
+      "UPDATE sealane.lane_state SET cursor_snapshot = pg_current_snapshot(), cursor_high = 1000 WHERE route = "
+      "'main'");
   auto store = postgres::OpenOutboxStore({.url = database_.url()});
   ASSERT_TRUE(store) << store.error().ToString();
   const auto found = (*store)->FindMessage(*EventId::Parse(id));

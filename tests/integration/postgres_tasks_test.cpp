@@ -203,7 +203,8 @@ TEST_F(PostgresTasks, BehindOneThatEndedUnderAnOpenWriterTheOrderIsKept) {
   // Comes later and commits before.
   admin().Exec("SELECT sealane.enqueue_task('billing', '/x', '3', '{}'::text, order_key => 'o')");
   EXPECT_THAT(Claim(*store), IsEmpty()) << "an earlier one is on its way";
-  EXPECT_EQ(ValueOrThrow(store->Prune({}, Timestamp::max(), 100)), 0)
+  EXPECT_EQ(
+      ValueOrThrow(store->Prune(std::vector<std::string>{"billing", "mail"}, std::chrono::milliseconds{0}, 100)), 0)
       << "who forgot the first would forget the others";
   writer.Exec("COMMIT");
   const std::vector<ClaimedTask> second = Claim(*store);

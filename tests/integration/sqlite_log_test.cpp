@@ -67,6 +67,57 @@ TEST_F(SqliteLog, SeesAtOnceWhatAnotherConnectionCommits) {
   EXPECT_EQ(ValueOrThrow(log->Look()).seq_high, 3);
 }
 
+TEST_F(SqliteLog, ACursorBehindTheEndOfTheLogIsNotClaimed) {
+  Append({SampleEntry()});
+  SqliteHandle(path()).Execute("UPDATE sealane_cursor SET published_seq = 5");
+  const auto log = Open();
+  const auto claimed = log->Claim(1, 10s);
+  ASSERT_FALSE(claimed);
+  EXPECT_EQ(claimed.error().code(), "cursor_ahead_of_log");
+  EXPECT_EQ(SqliteHandle(path()).Text("SELECT owner FROM sealane_cursor"), "<null>");
+}
+
+// The copy was made under the same lease, which is alive in it: owner, epoch and time fit, and the position does not.
+TEST_F(SqliteLog, ALeaseThatCameBackWithAnEarlierCopyIsGivenUp) {
+  const auto keeper = Open();
+  Append({SampleEntry(), SampleEntry()});
+  const auto grants = ValueOrThrow(keeper->Claim(1, 60s));
+  ASSERT_THAT(grants, SizeIs(1));
+  const std::string copy = path() + ".copy";
+  SqliteHandle(path()).Execute("VACUUM INTO '" + copy + "'");
+  SettleRequest published;
+  published.progress.push_back({.lease = grants[0].lease, .positions = {.main = {.cursor = "2"}}});
+  ASSERT_THAT(ValueOrThrow(keeper->Settle(published)).fenced, IsEmpty());
+
+  for (const auto* ending : {"-wal", "-shm"}) std::filesystem::remove(path() + ending);
+  std::filesystem::rename(copy, path());
+  EXPECT_EQ(keeper->Look().error().code(), "file_replaced");
+  EXPECT_EQ(keeper->Beat(60s).error().code(), "file_replaced");
+  EXPECT_EQ(keeper->Settle(published).error().code(), "file_replaced");
+
+  const auto again = Open();
+  EXPECT_THAT(ValueOrThrow(again->Settle(published)).fenced, ElementsAre(0)) << "it is about the old file";
+  EXPECT_THAT(ValueOrThrow(again->Beat(60s)).held, IsEmpty());
+  const auto new_grants = ValueOrThrow(again->Claim(1, 60s));
+  ASSERT_THAT(new_grants, SizeIs(1));
+  EXPECT_GT(new_grants[0].lease.epoch, grants[0].lease.epoch);
+  EXPECT_EQ(new_grants[0].positions.main.cursor, "0");
+}
+
+TEST_F(SqliteLog, AnEpochIsNeverGrantedTwiceToOneRelay) {
+  const auto log = Open();
+  const std::string copy = path() + ".copy";
+  SqliteHandle(path()).Execute("VACUUM INTO '" + copy + "'");
+  const auto first = ValueOrThrow(log->Claim(1, 60s));
+  ASSERT_THAT(first, SizeIs(1));
+  for (const auto* ending : {"-wal", "-shm"}) std::filesystem::remove(path() + ending);
+  std::filesystem::rename(copy, path());
+  const auto again = Open();
+  const auto second = ValueOrThrow(again->Claim(1, 60s));
+  ASSERT_THAT(second, SizeIs(1));
+  EXPECT_GT(second[0].lease.epoch, first[0].lease.epoch) << "the file has not seen the first";
+}
+
 TEST_F(SqliteLog, TheHorizonDoesNotGoBackWhenRetentionDeletesTheNewest) {
   const auto log = Open();
   Append({SampleEntry(), SampleEntry()});
@@ -171,7 +222,7 @@ TEST_F(SqliteLog, AFileFromBeforeTheRelayKeepsWhatWasSetAside) {
   old.Migrate();
   const auto letters = ValueOrThrow(ValueOrThrow(sqlite::OpenDeadLetters({.path = old.path()}))->List({}));
   ASSERT_THAT(letters, SizeIs(1));
-  EXPECT_EQ(letters[0].unit, "k");
+  EXPECT_EQ(letters[0].unit, "t/k");
   EXPECT_EQ(letters[0].type, "T");
 }
 

@@ -16,6 +16,7 @@
 
 #include "sqlite/connection.hpp"
 #include "sqlite/embedded_migrations.hpp"
+#include "sqlite/sqlite_transaction.hpp"
 #include "sqlite/statement.hpp"
 #include "support/sample_events.hpp"
 #include "support/sqlite_file.hpp"
@@ -54,6 +55,65 @@ TEST(SqliteStore, PutsAFileBackIntoWalMode) {
   SqliteHandle(file.path()).Execute("PRAGMA journal_mode = DELETE");
   const auto store = ValueOrThrow(OpenOutboxStore({.path = file.path()}));
   EXPECT_EQ(SqliteHandle(file.path()).Text("PRAGMA journal_mode"), "wal");
+}
+
+/// The file as it is, once more, and then in its place.
+void ReplaceByACopy(const std::string& path) {
+  SqliteHandle(path).Execute("VACUUM INTO '" + path + ".copy'");
+  for (const auto* ending : {"-wal", "-shm"}) std::filesystem::remove(path + ending);
+  std::filesystem::rename(path + ".copy", path);
+}
+
+TEST(SqliteStore, AppendsToTheFileThatIsBehindItsPathNow) {
+  const SqliteFile file;
+  file.Migrate();
+  const auto store = ValueOrThrow(OpenOutboxStore({.path = file.path()}));
+  const auto open = ValueOrThrow(store->Begin());
+  ASSERT_TRUE(open->Append(std::vector{SampleEntry()}));
+  ReplaceByACopy(file.path());
+  const Status committed = open->Commit();
+  ASSERT_FALSE(committed);
+  EXPECT_EQ(committed.error().code(), "file_replaced");
+  EXPECT_EQ(committed.error().kind(), ErrorKind::kUnavailable) << "nothing was written";
+  ASSERT_TRUE(open->Rollback());
+
+  const auto again = ValueOrThrow(store->Begin());
+  ASSERT_TRUE(again->Append(std::vector{SampleEntry()}));
+  ASSERT_TRUE(again->Commit());
+  EXPECT_EQ(SqliteHandle(file.path()).Number("SELECT count(*) FROM sealane_outbox"), 1);
+}
+
+TEST(SqliteStore, AnApplicationsConnectionToAReplacedFileTakesNoEvent) {
+  const SqliteFile file;
+  file.Migrate();
+  const SqliteHandle application(file.path());
+  application.Execute("BEGIN IMMEDIATE; CREATE TABLE theirs (a); COMMIT");
+  ReplaceByACopy(file.path());
+  application.Execute("BEGIN IMMEDIATE");
+  SqliteTransaction transaction(application.get());
+  const auto appended = transaction.Append(std::vector{SampleEntry()});
+  ASSERT_FALSE(appended);
+  EXPECT_EQ(appended.error().code(), "file_replaced");
+  EXPECT_THAT(appended.error().hint(), HasSubstr("open the file again"));
+}
+
+TEST(SqliteStore, ADamagedCopyIsFoundOutBeforeItIsUsed) {
+  const SqliteFile file;
+  file.Migrate();
+  const auto store = ValueOrThrow(OpenOutboxStore({.path = file.path()}));
+  SqliteHandle(file.path()).Execute("PRAGMA wal_checkpoint(TRUNCATE)");
+  std::filesystem::copy_file(file.path(), file.path() + ".copy");
+  // What a plain copy of a file that was being written can look like: a page from another time.
+  {
+    std::fstream torn(file.path() + ".copy", std::ios::in | std::ios::out | std::ios::binary);
+    torn.seekp(5 * 4096);
+    torn << std::string(4096, 'x');
+  }
+  for (const auto* ending : {"-wal", "-shm"}) std::filesystem::remove(file.path() + ending);
+  std::filesystem::rename(file.path() + ".copy", file.path());
+  const auto listed = store->ListMessages({});
+  ASSERT_FALSE(listed);
+  EXPECT_EQ(listed.error().code(), "store_corrupt") << listed.error().ToString();
 }
 
 TEST(SqliteStore, AMissingFileIsNotMade) {

@@ -45,7 +45,8 @@ class DashboardProgram : public ::testing::TestWithParam<std::string> {
   std::string OperatorUrl() {
     if (!database_) return url();
     operator_ = database_->name() + "_watcher";
-    PgSession(url()).Exec(fmt::format("CREATE ROLE {0} LOGIN; GRANT sealane_operator TO {0}", operator_));
+    PgSession(url()).Exec(
+        fmt::format("CREATE ROLE {0} LOGIN; GRANT sealane_{1}_operator TO {0}", operator_, database_->name()));
     return database_->UrlAs(operator_);
   }
   void Sealane(std::vector<std::string> arguments) const {

@@ -107,6 +107,20 @@ TEST_F(RelayDaemonTest, ShipsEverythingOnceAndInOrder) {
   EXPECT_EQ(json::parse(again.out)["published"], 0) << "what is settled is not sent again";
 }
 
+// Drained means that nothing is pending on the route, whichever relay has published it.
+TEST_F(RelayDaemonTest, IsDrainedBesideAnotherRelayThatHoldsTheLane) {
+  Migrate();
+  const RunningRelay other(folder(), {"--store", Store(), "--broker", Journal(), "--listen", "off"});
+  ASSERT_TRUE(other.Says("lanes taken")) << other.log();
+  Emit(50);
+  const CommandResult drained = RunSealane(
+      {"relay", "--store", Store(), "--broker", Journal(), "--until", "drained", "--timeout", "60s", "-o", "json"});
+  ASSERT_EQ(drained.code, 0) << drained.err;
+  EXPECT_EQ(json::parse(drained.out)["drained"], true);
+  EXPECT_EQ(DeliveredCount(), 50U) << "not before the other one had published them";
+  EXPECT_EQ(other.Stop().code, 0) << other.log();
+}
+
 TEST_F(RelayDaemonTest, DrainsOnTheFirstSignalAndEndsWellWithNothingTwice) {
   Migrate();
   for (int round = 0; round < 3; ++round) {

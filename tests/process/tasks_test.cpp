@@ -20,6 +20,7 @@
 #include "support/journal_file.hpp"
 #include "support/pg_session.hpp"
 #include "support/postgres_cluster.hpp"
+#include "support/private_pooler.hpp"
 #include "support/running_relay.hpp"
 #include "support/sqlite_file.hpp"
 
@@ -99,14 +100,21 @@ class Endpoint {
 class TasksTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if (GetParam() == "postgres") database_ = std::make_unique<ScratchDatabase>();
+    if (GetParam() != "sqlite") database_ = std::make_unique<ScratchDatabase>();
+    if (GetParam() == "pgbouncer") {
+      SEALANE_REQUIRE_POOLER();
+      pooler_ = std::make_unique<testing::PrivatePooler>();
+    }
     const CommandResult up = Sealane({"migrate", "up"});
     ASSERT_EQ(up.code, 0) << up.err;
     Configure(kImpatient);
   }
 
   const std::string& folder() const { return file_.folder(); }
-  std::string Store() const { return database_ ? database_->url() : "sqlite:" + file_.path(); }
+  std::string Store() const {
+    if (pooler_) return pooler_->UrlOf(*database_);
+    return database_ ? database_->url() : "sqlite:" + file_.path();
+  }
   /// The target `billing` with these keys, and perhaps another one.
   void Configure(const std::string& keys, const std::string& hasty_keys = {}) {
     const std::string url = "url = \"" + endpoint_.receiver().url("/v1") + "\"\n";
@@ -184,9 +192,10 @@ class TasksTest : public ::testing::TestWithParam<std::string> {
   Endpoint endpoint_;
   SqliteFile file_;
   std::unique_ptr<ScratchDatabase> database_;
+  std::unique_ptr<testing::PrivatePooler> pooler_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Stores, TasksTest, ::testing::Values("sqlite", "postgres"),
+INSTANTIATE_TEST_SUITE_P(Stores, TasksTest, ::testing::Values("sqlite", "postgres", "pgbouncer"),
                          [](const auto& param) { return param.param; });
 
 TEST_P(TasksTest, AKeyTakesEffectOnceHoweverTheEndpointBehaves) {

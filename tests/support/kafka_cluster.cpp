@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <thread>
 
@@ -240,7 +241,52 @@ void TrimPartition(const std::string& url, const std::string& topic, std::int32_
   rd_kafka_DeleteRecords_destroy(request);
 }
 
-std::vector<KafkaRecord> ReadTopic(const std::string& url, const std::string& topic, std::size_t count,
+void DeleteTopic(const std::string& url, const std::string& name) {
+  const Client client = Connect(RD_KAFKA_PRODUCER, url);
+  rd_kafka_DeleteTopic_t* topic = rd_kafka_DeleteTopic_new(name.c_str());
+  Ask(client, "delete " + name,
+      [&](rd_kafka_queue_t* queue) { rd_kafka_DeleteTopics(client.get(), &topic, 1, nullptr, queue); });
+  rd_kafka_DeleteTopic_destroy(topic);
+  Await("end of " + name, [&] {
+    const std::vector<std::string> names = TopicNames(url);
+    return std::find(names.begin(), names.end(), name) == names.end();
+  });
+}
+
+void GrowTopic(const std::string& url, const std::string& name, int partitions) {
+  const Client client = Connect(RD_KAFKA_PRODUCER, url);
+  std::array<char, 512> reason{};
+  rd_kafka_NewPartitions_t* growth =
+      rd_kafka_NewPartitions_new(name.c_str(), static_cast<std::size_t>(partitions), reason.data(), reason.size());
+  if (growth == nullptr) Fail(reason.data());
+  Ask(client, "grow " + name,
+      [&](rd_kafka_queue_t* queue) { rd_kafka_CreatePartitions(client.get(), &growth, 1, nullptr, queue); });
+  rd_kafka_NewPartitions_destroy(growth);
+  Await("leaders of " + name, [&] { return EveryPartitionHasALeader(*MetadataOf(client, name), partitions); });
+}
+
+void DeleteGroup(const std::string& url, const std::string& group) {
+  const Client client = Connect(RD_KAFKA_PRODUCER, url);
+  rd_kafka_DeleteGroup_t* groups[] = {rd_kafka_DeleteGroup_new(group.c_str())};
+  // It is refused as long as the broker counts a member that is gone.
+  Await("end of group " + group, [&] {
+    const Event event = Ask(client, "delete group " + group, [&](rd_kafka_queue_t* queue) {
+      rd_kafka_DeleteGroups(client.get(), groups, 1, nullptr, queue);
+    });
+    std::size_t count = 0;
+    const rd_kafka_group_result_t** results =
+        rd_kafka_DeleteGroups_result_groups(rd_kafka_event_DeleteGroups_result(event.get()), &count);
+    const rd_kafka_error_t* error = count == 1 ? rd_kafka_group_result_error(results[0]) : nullptr;
+    return count == 1 && (error == nullptr || rd_kafka_error_code(error) == RD_KAFKA_RESP_ERR_GROUP_ID_NOT_FOUND);
+  });
+  rd_kafka_DeleteGroup_destroy(groups[0]);
+}
+
+namespace {
+
+/// From the beginning until `done` says so after a record, or the time is over.
+std::vector<KafkaRecord> ReadUntil(const std::string& url, const std::string& topic,
+                                   const std::function<bool(const std::vector<KafkaRecord>&)>& done,
                                    std::chrono::seconds limit) {
   const Client client = Connect(RD_KAFKA_CONSUMER, url,
                                 {{"group.id", "reader"},
@@ -258,13 +304,49 @@ std::vector<KafkaRecord> ReadTopic(const std::string& url, const std::string& to
   rd_kafka_topic_partition_list_destroy(partitions);
   std::vector<KafkaRecord> records;
   const auto deadline = steady_clock::now() + limit;
-  while (records.size() < count && steady_clock::now() < deadline) {
+  while (!done(records) && steady_clock::now() < deadline) {
     rd_kafka_message_t* message = rd_kafka_consumer_poll(client.get(), 100);
     if (message == nullptr) continue;
     if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) records.push_back(RecordOf(*message));
     rd_kafka_message_destroy(message);
   }
   return records;
+}
+
+}  // namespace
+
+std::vector<KafkaRecord> ReadTopic(const std::string& url, const std::string& topic, std::size_t count,
+                                   std::chrono::seconds limit) {
+  return ReadUntil(
+      url, topic, [&](const std::vector<KafkaRecord>& records) { return records.size() >= count; }, limit);
+}
+
+std::vector<KafkaRecord> ReadWholeTopic(const std::string& url, const std::string& topic) {
+  std::map<std::int32_t, std::int64_t> missing;  // offsets before the end that were not read yet
+  {
+    const Client client = Connect(RD_KAFKA_PRODUCER, url);
+    const kafka::Metadata metadata = MetadataOf(client, topic);
+    for (int i = 0; i < metadata->topics[0].partition_cnt; ++i) {
+      std::int64_t low = 0;
+      std::int64_t high = 0;
+      Await("offsets of " + topic, [&] {
+        return rd_kafka_query_watermark_offsets(client.get(), topic.c_str(), i, &low, &high, kAdminTimeoutMs) ==
+               RD_KAFKA_RESP_ERR_NO_ERROR;
+      });
+      if (high > low) missing[i] = high;
+    }
+  }
+  std::size_t looked_at = 0;
+  return ReadUntil(
+      url, topic,
+      [&](const std::vector<KafkaRecord>& records) {
+        for (; looked_at < records.size(); ++looked_at) {
+          const auto end = missing.find(records[looked_at].partition);
+          if (end != missing.end() && records[looked_at].offset + 1 >= end->second) missing.erase(end);
+        }
+        return missing.empty();
+      },
+      std::chrono::seconds{60});
 }
 
 std::size_t CountRecords(const std::string& url, const std::string& topic) {

@@ -49,6 +49,13 @@ void AllowWrite(const std::string& url, const std::string& topic, bool allowed);
 /// Removes what is before this offset, as retention does.
 void TrimPartition(const std::string& url, const std::string& topic, std::int32_t partition, std::int64_t before);
 
+/// Deletes a topic with everything in it and waits until no broker knows it.
+void DeleteTopic(const std::string& url, const std::string& name);
+/// Gives the topic more partitions; `partitions` is how many it has then.
+void GrowTopic(const std::string& url, const std::string& name, int partitions);
+/// Forgets how far a group has committed, as expiry does. Waits until the group has no members.
+void DeleteGroup(const std::string& url, const std::string& group);
+
 struct KafkaRecord {
   std::int32_t partition = 0;
   std::int64_t offset = 0;
@@ -62,6 +69,9 @@ struct KafkaRecord {
 /// a partition come in its order.
 std::vector<KafkaRecord> ReadTopic(const std::string& url, const std::string& topic, std::size_t count,
                                    std::chrono::seconds limit = std::chrono::seconds{30});
+/// Every record that the topic holds now, however many more come meanwhile. Only of topics without transactions and
+/// without removed records.
+std::vector<KafkaRecord> ReadWholeTopic(const std::string& url, const std::string& topic);
 /// How many records the topic holds now.
 std::size_t CountRecords(const std::string& url, const std::string& topic);
 /// How far a group has committed each partition of the topic; those without a position are left out.

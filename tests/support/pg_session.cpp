@@ -48,7 +48,7 @@ std::string PgSession::Try(const std::string& sql, std::string* message) {
 }
 
 void Migrate(const std::string& url, const std::string& schema) {
-  auto migrator = postgres::OpenMigrator({.url = url, .schema = schema});
+  auto migrator = postgres::OpenMigrator({.url = url, .schema = schema, .role_prefix = schema});
   ASSERT_TRUE(migrator) << migrator.error().ToString();
   const auto applied = (*migrator)->Up();
   ASSERT_TRUE(applied) << applied.error().ToString();

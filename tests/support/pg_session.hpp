@@ -30,7 +30,8 @@ class PgSession {
   PGconn* connection_;
 };
 
-/// Puts Sealane's schema into a database.
+/// Puts Sealane's schema into a database, with roles that all databases of the tests' server share
+/// (`sealane_writer`), so that databases can be copied and many are made with few roles.
 void Migrate(const std::string& url, const std::string& schema = "sealane");
 
 }  // namespace sealane::testing

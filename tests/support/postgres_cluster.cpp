@@ -84,10 +84,18 @@ ScratchDatabase::ScratchDatabase(const std::string& original) {
   name_ = fmt::format("t_{}_{}", ::getpid(), ++counter);
   RunOnCluster(fmt::format("CREATE DATABASE {} TEMPLATE {}", name_, original));
   url_ = UrlFor(name_);
+  if (const char* pooler = std::getenv("SEALANE_TEST_POOLER")) {
+    url_ = std::string(pooler).substr(0, std::string_view(pooler).rfind('/') + 1) + name_;
+  }
 }
 
 ScratchDatabase::~ScratchDatabase() {
   RunOnCluster(fmt::format("DROP DATABASE {} WITH (FORCE)", name_));
+  // Those that `sealane migrate up` makes for a database.
+  RunOnCluster(
+      fmt::format("DROP ROLE IF EXISTS sealane_{0}_writer, sealane_{0}_relay, sealane_{0}_consumer,"
+                  " sealane_{0}_dispatcher, sealane_{0}_operator",
+                  name_));
 }
 
 std::string ScratchDatabase::UrlAs(const std::string& user) const {

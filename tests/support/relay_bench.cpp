@@ -38,7 +38,7 @@ RouteOptions RelayBench::Options(std::string owner) const {
   return options;
 }
 
-std::unique_ptr<RouteRelay> RelayBench::MakeRelay(RouteOptions options) {
+std::unique_ptr<RouteRelay> RelayBench::MakeRelay(RouteOptions options, Clock& clock) {
   const std::string route = options.route;
   const std::string owner = options.owner;
   return std::make_unique<RouteRelay>(
@@ -47,7 +47,7 @@ std::unique_ptr<RouteRelay> RelayBench::MakeRelay(RouteOptions options) {
         if (store_is_cut_) return StoreIsCut();
         return memory::MakeOutboxLog(database_, route, owner, clock_, faults_);
       },
-      [this]() -> Result<std::unique_ptr<Publisher>> { return broker_.Connect(); }, clock_, random_);
+      [this]() -> Result<std::unique_ptr<Publisher>> { return broker_.Connect(); }, clock, random_);
 }
 
 EventId RelayBench::Append(const std::string& key, const std::string& value, const std::string& tenant,

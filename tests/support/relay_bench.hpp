@@ -29,7 +29,9 @@ class RelayBench {
 
   /// Options with short pages and no waits that a test would have to sit out.
   RouteOptions Options(std::string owner = "relay-1") const;
-  std::unique_ptr<RouteRelay> MakeRelay(RouteOptions options);
+  std::unique_ptr<RouteRelay> MakeRelay(RouteOptions options) { return MakeRelay(std::move(options), clock_); }
+  /// A relay with a clock of its own; the store keeps its.
+  std::unique_ptr<RouteRelay> MakeRelay(RouteOptions options, Clock& clock);
   std::unique_ptr<RouteRelay> MakeRelay(std::string owner = "relay-1") {
     return MakeRelay(Options(std::move(owner)));
   }

@@ -105,6 +105,12 @@ class DashboardServer : public ::testing::Test {
       SEALANE_RETURN_IF_ERROR(test_.Reach());
       return real_->Look();
     }
+    Status Add(const std::string& route, const RouteStart& start, const OperatorAction& why) override {
+      return real_->Add(route, start, why);
+    }
+    Status Remove(const std::string& route, const OperatorAction& why) override { return real_->Remove(route, why); }
+    Result<RebaseReport> PlanRebase() override { return real_->PlanRebase(); }
+    Result<RebaseReport> Rebase(const OperatorAction& why) override { return real_->Rebase(why); }
 
    private:
     const DashboardServer& test_;

@@ -8,6 +8,7 @@
 #include "doctor/disk.hpp"
 #include "doctor/judgement.hpp"
 #include "doctor/topics.hpp"
+#include "doctor/transport.hpp"
 #include "support/command_run.hpp"
 #include "support/sqlite_file.hpp"
 
@@ -233,6 +234,30 @@ TEST(JudgeTasks, NamesDeadOnes) {
 TEST(JudgeKafka, WarnsOfKerberosWithAnOldLibrary) {
   const BrokerReport old{.library_version = "2.0.2", .cluster_id = "c", .brokers = {{1, "b1:9092"}}};
   EXPECT_EQ(Problems(JudgeKafka("broker a", old, "GSSAPI"))[0].code, "kerberos_with_old_library");
+}
+
+TEST(JudgeTransport, TellsOfConnectionsToOtherMachinesThatAreNotVerified) {
+  for (const char* const hosts : {"", "/run/postgresql", "localhost", "127.0.0.1", "::1", "127.0.0.1,localhost"}) {
+    EXPECT_THAT(JudgePostgresTransport("store a", hosts, "disable"), IsEmpty()) << hosts;
+  }
+  EXPECT_THAT(JudgePostgresTransport("store a", "db.example", "verify-full"), IsEmpty());
+  for (const char* const mode : {"", "disable", "allow", "prefer", "require", "verify-ca"}) {
+    const auto problems = Problems(JudgePostgresTransport("store a", "localhost,db.example", mode));
+    ASSERT_EQ(problems.size(), 1U) << mode;
+    EXPECT_EQ(problems[0].code, "store_not_verified");
+    EXPECT_THAT(problems[0].evidence, HasSubstr("db.example"));
+  }
+  const auto kafka = [](const char* url, const char* protocol, const char* verify = "", const char* host = "") {
+    const auto problems = Problems(JudgeKafkaTransport("broker a", url, protocol, verify, host));
+    return problems.empty() ? std::string() : problems[0].code;
+  };
+  EXPECT_EQ(kafka("kafka://127.0.0.1:9092,[::1]:9092,localhost", ""), "");
+  EXPECT_EQ(kafka("kafka://127.0.0.1:9092,b2:9092", ""), "kafka_without_tls");
+  EXPECT_EQ(kafka("kafka://b1", "SASL_PLAINTEXT"), "kafka_without_tls");
+  EXPECT_EQ(kafka("kafka://[2001:db8::1]:9092", "plaintext"), "kafka_without_tls");
+  EXPECT_EQ(kafka("kafka://b1:9092", "sasl_ssl"), "");
+  EXPECT_EQ(kafka("kafka://b1:9092", "SSL", "false"), "broker_not_verified");
+  EXPECT_EQ(kafka("kafka://b1:9092", "SSL", "", "none"), "broker_not_verified");
 }
 
 }  // namespace

@@ -96,6 +96,39 @@ TEST_F(HttpPublish, PostsTheValueWithHeadersAndIdempotencyKey) {
   EXPECT_EQ(request.Header("expect"), "<none>");
 }
 
+TEST_F(HttpPublish, AConfiguredHeaderWinsOverTheEvents) {
+  HttpOptions with_key = options();
+  with_key.headers = {{"X-Api-Key", "ours"},
+                      {"Content-Type", "application/ours"},
+                      {"Idempotency-Key", "fixed"},
+                      {"own-x-secret", "ours"},
+                      {"X-Secret", "ours"}};
+  const auto publisher = Open(with_key);
+  Courier courier(*publisher);
+  courier.Send("orders", "o-1", "x",
+               {{"x-api-KEY", "mine"},
+                {"X_Api_Key", "mine"},
+                {"content-type", "text/mine"},
+                {"x-secret", "mine"},
+                {"Transfer_Encoding", "chunked"},
+                {"x-other", "mine"}});
+  courier.CollectAll();
+  const Request request = receiver_.requests().at(0);
+  for (const auto& [name, value] : std::map<std::string, std::string>{{"x-api-key", "ours"},
+                                                                      {"content-type", "application/ours"},
+                                                                      {"x-secret", "ours"},
+                                                                      {"own-x-secret", "ours"},
+                                                                      {"x-other", "mine"}}) {
+    EXPECT_EQ(request.headers.count(name), 1U) << name;
+    EXPECT_EQ(request.Header(name), value);
+  }
+  EXPECT_EQ(request.Header("x_api_key"), "<none>") << "many servers take it for X-Api-Key";
+  EXPECT_EQ(request.Header("transfer_encoding"), "<none>");
+  EXPECT_EQ(request.Header("own-x-api-key"), "mine");
+  EXPECT_EQ(request.headers.count("idempotency-key"), 1U);
+  EXPECT_EQ(request.Header("idempotency-key").size(), 36U) << "the event's id";
+}
+
 TEST_F(HttpPublish, SendsBasicCredentials) {
   HttpOptions with_login = options();
   with_login.url.insert(std::string("http://").size(), "shop:pa%3Ass@");

@@ -211,6 +211,16 @@ TEST_F(ProbeServerTest, DoesNotReadABody) {
   EXPECT_THAT(chunked.ReadAll(), HasSubstr("Connection: close"));
 }
 
+TEST_F(ProbeServerTest, ReadsNothingBehindABodyOfAnUnknownCoding) {
+  Start();
+  testing::HttpConnection client(port());
+  client.Send(
+      "GET /livez HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n\r\n"
+      "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(client.Read().headers["connection"], "close");
+  EXPECT_EQ(client.Read().status, 0);
+}
+
 TEST_F(ProbeServerTest, ClosesConnectionsThatSayNothing) {
   Start({.address = {}, .idle_max = std::chrono::milliseconds{50}});
   const Client client(port());

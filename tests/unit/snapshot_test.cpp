@@ -17,14 +17,15 @@ Snapshot Of(std::string_view text) {
 }
 
 TEST(Snapshot, ReadsWhatItWrites) {
-  for (const char* text : {"1:1:/0/0", "10:20:10,12,19/345/400", "7:7:/1/9223372036854775807"}) {
+  for (const char* text : {"1:1:/0/0/0", "10:20:10,12,19/345/400/1790000000674015", "7:7:/1/9223372036854775807/5"}) {
     EXPECT_EQ(Of(text).Text(), text);
   }
   EXPECT_EQ(Of("10:20:10,12").Server(), "10:20:10,12");
 }
 
 TEST(Snapshot, RefusesAnythingElse) {
-  for (const char* text : {"", "1", "1:2", "a:b:", "1:2:3;4", "1:2:/x/1", "1:2:/1", "1:2:/1/2/3", "1:2:/1/2 "}) {
+  for (const char* text :
+       {"", "1", "1:2", "a:b:", "1:2:3;4", "1:2:/x/1", "1:2:/1", "1:2:/1/2", "1:2:/1/2/3/4", "1:2:/1/2/3 "}) {
     const auto parsed = Snapshot::Parse(text);
     ASSERT_FALSE(parsed.has_value()) << text;
     EXPECT_EQ(parsed.error().code(), "bad_position");

@@ -96,8 +96,9 @@ class SlowTaskStore final : public TaskStore {
     clock_.Advance(delays_.count);
     return store_->Count();
   }
-  Result<std::int64_t> Prune(std::span<const std::string> targets, Timestamp before, std::size_t limit) override {
-    return store_->Prune(targets, before, limit);
+  Result<std::int64_t> Prune(std::span<const std::string> targets, std::chrono::milliseconds age,
+                             std::size_t limit) override {
+    return store_->Prune(targets, age, limit);
   }
 
  private:
@@ -452,12 +453,11 @@ TEST_F(DispatcherTest, OldTasksAreForgottenFromTimeToTime) {
   EXPECT_FALSE(ValueOrThrow(desk_->Find(id)).has_value());
 }
 
-TEST_F(DispatcherTest, WhatOthersRememberIsNotForgottenByOneThatForgetsItsOwn) {
+TEST_F(DispatcherTest, WhatADispatcherDoesNotServeIsNotForgotten) {
   const EventId own = Enqueue(SampleTask());
   const EventId other = Enqueue(ForTarget(SampleTask(), "elsewhere"));
   ASSERT_EQ(ValueOrThrow(desk_->Discard(other, {"ann", "wrong"})), 1);
   options_.retention = std::chrono::hours{1};
-  options_.forgets_own_alone = true;
   const auto dispatcher = Make();
   ValueOrThrow(dispatcher->RunOnce());
   clock_.Advance(2h);

@@ -12,6 +12,7 @@ function draw({ records, more }, limit) {
     table('Decisions, newest first', records, [
       ['When', (r) => when(r.at)],
       ['Who', (r) => r.actor, 'wide'],
+      ['Login', (r) => [r.login, r.client, r.application].filter(Boolean).join(' · '), 'wide'],
       ['Did', (r) => r.action, 'head'],
       ['To what', (r) => h('span.verbatim', r.target), 'wide'],
       ['Why', (r) => h('span.verbatim', r.reason), 'wide'],

@@ -16,6 +16,7 @@
 #include "commands/migrate.hpp"
 #include "commands/receive.hpp"
 #include "commands/relay.hpp"
+#include "commands/route.hpp"
 #include "commands/tasks.hpp"
 #include "commands/tenants.hpp"
 #include "commands/version.hpp"
@@ -31,6 +32,7 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   commands.push_back(MakeEmitCommand());
   commands.push_back(MakeMessagesListCommand());
   commands.push_back(MakeMessagesGetCommand());
+  commands.push_back(MakeMessagesRerouteCommand());
   commands.push_back(MakeRelayCommand());
   commands.push_back(MakeConsumeCommand());
   commands.push_back(MakeForwardCommand());
@@ -42,6 +44,9 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   commands.push_back(MakeInboxShowCommand());
   commands.push_back(MakeInboxRetryCommand());
   commands.push_back(MakeInboxSkipCommand());
+  commands.push_back(MakeInboxGrantsCommand());
+  commands.push_back(MakeInboxGrantCommand());
+  commands.push_back(MakeInboxRevokeCommand());
   commands.push_back(MakeTasksRunCommand());
   commands.push_back(MakeTasksEnqueueCommand());
   commands.push_back(MakeTasksListCommand());
@@ -53,8 +58,13 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   commands.push_back(MakeDeadRetryCommand());
   commands.push_back(MakeDeadDiscardCommand());
   commands.push_back(MakeDeadSkipCommand());
+  commands.push_back(MakeDeadRerouteCommand());
+  commands.push_back(MakeRouteListCommand());
+  commands.push_back(MakeRouteAddCommand());
   commands.push_back(MakeRoutePauseCommand());
   commands.push_back(MakeRouteResumeCommand());
+  commands.push_back(MakeRouteRemoveCommand());
+  commands.push_back(MakeRouteRebaseCommand());
   commands.push_back(MakeTenantsListCommand());
   commands.push_back(MakeTenantsPauseCommand());
   commands.push_back(MakeTenantsResumeCommand());

@@ -76,8 +76,12 @@ Result<ConsumerSetup> ConsumerFlags::Plan(const Config& config) const {
   }
   if (retention_) {
     SEALANE_ASSIGN_OR_RETURN(const milliseconds retention, DurationOption("--retention", *retention_));
+    if (retention.count() > 0 && retention < std::chrono::hours{1}) {
+      return BadUsage("--retention: less than an hour would let repeated events through",
+                      "give at least 1h, or 0 to keep receipts for ever", "--retention");
+    }
     options.retention.reset();
-    if (retention.count() > 0) options.retention = std::chrono::ceil<std::chrono::hours>(retention);
+    if (retention.count() > 0) options.retention = retention;
   }
   return setup;
 }

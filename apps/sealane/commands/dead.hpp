@@ -17,4 +17,9 @@ std::unique_ptr<Command> MakeDeadDiscardCommand();
 /// `sealane dead skip`: lets the followers go on and keeps the event.
 std::unique_ptr<Command> MakeDeadSkipCommand();
 
+/// `sealane dead reroute`: sends dead events of a topic, and what waits behind them, to another topic.
+std::unique_ptr<Command> MakeDeadRerouteCommand();
+/// `sealane messages reroute`: sends events that wait for a missing topic to another topic.
+std::unique_ptr<Command> MakeMessagesRerouteCommand();
+
 }  // namespace sealane::cli

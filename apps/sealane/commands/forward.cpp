@@ -189,13 +189,12 @@ class ForwardCommand final : public Command {
   Result<TaskDispatcherOptions> DispatcherOptions() const {
     TaskDispatcherOptions options;
     options.name = DefaultOwner();
-    // That an event was sent is known by its receipt. Other targets of the store have tasks that nothing else knows.
+    // That an event was sent is known by its receipt.
     options.retention = std::chrono::hours{48};
-    options.forgets_own_alone = true;
     if (task_retention_) {
       SEALANE_ASSIGN_OR_RETURN(const auto retention, DurationOption("--task-retention", *task_retention_));
       options.retention.reset();
-      if (retention.count() > 0) options.retention = std::chrono::ceil<std::chrono::hours>(retention);
+      if (retention.count() > 0) options.retention = retention;
     }
     if (workers_) {
       SEALANE_ASSIGN_OR_RETURN(const std::int64_t workers, IntegerOption("--workers", *workers_, 1, 256));

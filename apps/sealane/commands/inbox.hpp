@@ -20,5 +20,11 @@ std::unique_ptr<Command> MakeInboxShowCommand();
 std::unique_ptr<Command> MakeInboxRetryCommand();
 /// `sealane inbox skip`: gives one up; those behind it go on.
 std::unique_ptr<Command> MakeInboxSkipCommand();
+/// `sealane inbox grants`: which database roles may work as which consumer.
+std::unique_ptr<Command> MakeInboxGrantsCommand();
+/// `sealane inbox grant`: lets a database role work as a consumer.
+std::unique_ptr<Command> MakeInboxGrantCommand();
+/// `sealane inbox revoke`: takes that back.
+std::unique_ptr<Command> MakeInboxRevokeCommand();
 
 }  // namespace sealane::cli

@@ -157,7 +157,7 @@ class TasksRunCommand final : public Command {
     if (retention_) {
       SEALANE_ASSIGN_OR_RETURN(const milliseconds retention, Duration("--retention", *retention_));
       options.retention.reset();
-      if (retention.count() > 0) options.retention = std::chrono::ceil<std::chrono::hours>(retention);
+      if (retention.count() > 0) options.retention = retention;
     }
     return options;
   }

@@ -116,45 +116,6 @@ class TenantChangeCommand final : public Command {
   OperatorOptions operator_;
 };
 
-class RoutePauseCommand final : public Command {
- public:
-  explicit RoutePauseCommand(bool pause) : pause_(pause) {}
-
-  std::string_view path() const override { return pause_ ? "route pause" : "route resume"; }
-  std::string_view summary() const override {
-    return pause_ ? "stop publishing on a route; events wait" : "let a paused route go on";
-  }
-  std::vector<std::string_view> examples() const override {
-    return {pause_ ? "sealane route pause main --reason \"broker maintenance\""
-                   : "sealane route resume main --reason \"maintenance is over\""};
-  }
-  std::vector<OptionSpec> Options() override {
-    std::vector<OptionSpec> options = {{"name", "NAME", "the route", &name_, true}};
-    operator_.AddTo(options);
-    return options;
-  }
-
-  Result<ExitCode> Run(CommandContext& context) override {
-    SEALANE_ASSIGN_OR_RETURN(const OperatorAction action, operator_.Action(context));
-    SEALANE_ASSIGN_OR_RETURN(const auto letters, context.OpenStoreDeadLetters());
-    SEALANE_RETURN_IF_ERROR(letters->SetPaused(*name_, pause_, action));
-    if (context.is_table()) {
-      context.out() << fmt::format("route {} {}\n", *name_, pause_ ? "is paused" : "goes on");
-      if (pause_) context.SuggestNext(fmt::format("sealane route resume {} --reason \"...\"", *name_));
-    } else {
-      context.out()
-          << JsonDocument().Text("apiVersion", kApiVersion).Text("route", *name_).Truth("paused", pause_).Finish()
-          << '\n';
-    }
-    return ExitCode::kDone;
-  }
-
- private:
-  const bool pause_;
-  std::optional<std::string> name_;
-  OperatorOptions operator_;
-};
-
 }  // namespace
 
 std::unique_ptr<Command> MakeTenantsListCommand() {
@@ -203,12 +164,6 @@ std::unique_ptr<Command> MakeTenantsWeightCommand() {
       .high = 1'000,
       .apply = [](TenantRule& rule, std::int64_t value) { rule.weight = static_cast<std::int32_t>(value); },
   });
-}
-std::unique_ptr<Command> MakeRoutePauseCommand() {
-  return std::make_unique<RoutePauseCommand>(true);
-}
-std::unique_ptr<Command> MakeRouteResumeCommand() {
-  return std::make_unique<RoutePauseCommand>(false);
 }
 
 }  // namespace sealane::cli

@@ -13,8 +13,5 @@ std::unique_ptr<Command> MakeTenantsPauseCommand();
 std::unique_ptr<Command> MakeTenantsResumeCommand();
 std::unique_ptr<Command> MakeTenantsLimitCommand();
 std::unique_ptr<Command> MakeTenantsWeightCommand();
-/// `sealane route pause|resume`: a whole route.
-std::unique_ptr<Command> MakeRoutePauseCommand();
-std::unique_ptr<Command> MakeRouteResumeCommand();
 
 }  // namespace sealane::cli

@@ -117,6 +117,8 @@ constexpr std::string_view kRest = R"(
   `1KB`, `1MB`, `1GB` (powers of 1000). A bare number is refused, except 0.
 - Lists are written `["a", "b"]`; in an environment variable the items are separated by commas.
 - The store is `postgres://user@host:port/database` (or `postgresql://`), `sqlite:PATH`, or a path that ends in `.db`.
+- SQLite files and journals are made for their owner alone (mode 0600), with the `-wal` and `-shm` files beside them. The mode of a file that exists stays:
+  to share one with a group, make it first with the mode you want. `sealane doctor` reports files that every user can read.
 - The broker is `kafka://host:port,host:port`, `journal:PATH` (a SQLite file that keeps topics and offsets), `http://` or `https://`
   (one POST per event), `stdout:` (JSON lines) or `null:` (throws everything away, for measurements).
 - The parts of an environment variable's name are separated by two underscores: `SEALANE_STORES__EU__URL` is `stores.eu.url`, and

@@ -119,7 +119,7 @@ std::string DottedName(std::string_view variable) {
   }
   const auto place = LocateKey(dotted);
   if (!place || place->table == nullptr) return dotted;
-  const char separator = place->table->name == kKafkaTable ? '.' : '-';
+  const char separator = place->table->name == kKafkaTable || place->table->name == kTopicConfigTable ? '.' : '-';
   std::replace(dotted.end() - static_cast<std::ptrdiff_t>(place->property.size()), dotted.end(), '_', separator);
   return dotted;
 }

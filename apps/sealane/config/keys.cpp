@@ -8,7 +8,7 @@ namespace {
 
 using enum KeyType;
 
-constexpr std::array<KeySpec, 77> kKeys = {{
+constexpr std::array<KeySpec, 80> kKeys = {{
     {Key::kStoreUrl, "store.url", kStoreUrl, "", false,
      "The database with the outbox: postgres://user@host:port/database or sqlite:PATH."},
     {Key::kStoreSchema, "store.schema", kSchemaName, "sealane", false,
@@ -39,6 +39,26 @@ constexpr std::array<KeySpec, 77> kKeys = {{
      1024},
     {Key::kBrokerJournalRetention, "broker.journal.retention", kDurationOrNone, "7d", false,
      "How long a journal keeps messages; those that a group of readers has not acknowledged stay. 0 is for ever."},
+    {Key::kBrokerTopicsCreate, "broker.topics.create", kTruth, "false", false,
+     "Whether the relay makes Kafka topics that are missing; otherwise their events wait until they are there."},
+    {Key::kBrokerTopicsPartitions,
+     "broker.topics.partitions",
+     kInteger,
+     "0",
+     false,
+     "Partitions of a Kafka topic that the relay makes; 0: as many as the brokers choose.",
+     {},
+     0,
+     10'000},
+    {Key::kBrokerTopicsReplication,
+     "broker.topics.replication",
+     kInteger,
+     "0",
+     false,
+     "Replicas of a Kafka topic that the relay makes; 0: as many as the brokers choose.",
+     {},
+     0,
+     100},
 
     {Key::kRouteStore, "route.store", kNames, "default", false, "The stores this route reads; each runs on its own."},
     {Key::kRouteBroker, "route.broker", kName, "default", false, "The broker it publishes to."},
@@ -215,8 +235,10 @@ constexpr std::array<KeySpec, 77> kKeys = {{
      "text|json"},
 }};
 
-constexpr std::array<FreeTable, 3> kFreeTables = {{
+constexpr std::array<FreeTable, 4> kFreeTables = {{
     {kKafkaTable, "Any property of librdkafka, for example `\"security.protocol\" = \"SASL_SSL\"`."},
+    {kTopicConfigTable,
+     "Settings of Kafka topics that the relay makes, for example `\"retention.ms\" = \"86400000\"`."},
     {kHttpHeaderTable, "Headers that every request to an HTTP destination carries; never shown."},
     {kTargetHeaderTable, "Headers that every request to this target carries; never shown."},
 }};

@@ -23,6 +23,9 @@ enum class Key : std::uint8_t {
   kBrokerHttpCaFile,
   kBrokerJournalPartitions,
   kBrokerJournalRetention,
+  kBrokerTopicsCreate,
+  kBrokerTopicsPartitions,
+  kBrokerTopicsReplication,
   kRouteStore,
   kRouteBroker,
   kRouteOrder,
@@ -156,6 +159,7 @@ inline bool IsAlwaysNamed(Section section) {
 
 std::span<const FreeTable> FreeTables();
 inline constexpr std::string_view kKafkaTable = "broker.kafka";
+inline constexpr std::string_view kTopicConfigTable = "broker.topics.config";
 inline constexpr std::string_view kHttpHeaderTable = "broker.http.headers";
 inline constexpr std::string_view kTargetHeaderTable = "target.headers";
 

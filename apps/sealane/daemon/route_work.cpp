@@ -18,7 +18,8 @@ class RelayWork final : public RouteWork {
             setup_.options, [this] { return OpenLog(); }, [this] { return OpenPublisher(); }, clock, random) {}
 
   Status Check() override {
-    SEALANE_RETURN_IF_ERROR(OpenLog());
+    SEALANE_ASSIGN_OR_RETURN(const auto log, OpenLog());
+    SEALANE_RETURN_IF_ERROR(log->KeepOrder(ToString(setup_.options.order)));
     SEALANE_RETURN_IF_ERROR(OpenPublisher());
     return Ok();
   }

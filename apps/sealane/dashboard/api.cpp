@@ -255,6 +255,9 @@ std::string RecordJson(const AuditRecord& record) {
       .Text("action", record.action)
       .Text("target", record.target)
       .Text("reason", record.reason)
+      .Text("login", record.login)
+      .Text("client", record.client)
+      .Text("application", record.application)
       .Finish();
 }
 

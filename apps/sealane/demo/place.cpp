@@ -237,8 +237,10 @@ std::vector<std::string> Place::RemovalCommands() const {
 Status Place::DropSchema() const {
   SEALANE_ASSIGN_OR_RETURN(const auto database, Database::Open(store()));
   // Or else the server lists everything that goes with it.
-  SEALANE_RETURN_IF_ERROR(database->Execute("SET client_min_messages = warning"));
-  return database->Execute(fmt::format("DROP SCHEMA IF EXISTS \"{}\" CASCADE", dialect_.schema()));
+  SEALANE_RETURN_IF_ERROR(database->Execute("BEGIN"));
+  SEALANE_RETURN_IF_ERROR(database->Execute("SET LOCAL client_min_messages = warning"));
+  SEALANE_RETURN_IF_ERROR(database->Execute(fmt::format("DROP SCHEMA IF EXISTS \"{}\" CASCADE", dialect_.schema())));
+  return database->Execute("COMMIT");
 }
 
 std::string Describe(const PlaceOptions& options) {

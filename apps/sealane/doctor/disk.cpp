@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/vfs.h>
 
 #include "base/text.hpp"
@@ -31,6 +32,31 @@ bool IsOverNetwork(const std::string& folder) {
   return false;
 }
 
+// Whether users other than the owner and the group come as far as this folder.
+bool IsOpenFolder(const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  for (fs::path part = folder;; part = part.parent_path()) {
+    const fs::perms mode = fs::status(part, failure).permissions();
+    if (!failure && (mode & fs::perms::others_exec) == fs::perms::none) return false;
+    if (part == part.parent_path()) return true;
+  }
+}
+
+void FindOpenFiles(const std::string& path, DiskFacts& facts) {
+  namespace fs = std::filesystem;
+  if (!IsOpenFolder(facts.folder)) return;
+  for (const char* const suffix : {"", "-wal", "-shm"}) {
+    std::error_code failure;
+    const fs::file_status status = fs::status(path + suffix, failure);
+    if (failure || !fs::exists(status)) continue;
+    if ((status.permissions() & fs::perms::others_read) == fs::perms::none) continue;
+    if (facts.open_files.empty())
+      facts.open_mode = fmt::format("{:04o}", static_cast<unsigned>(status.permissions()));
+    facts.open_files.push_back(path + suffix);
+  }
+}
+
 std::string Shown(std::uintmax_t bytes) {
   return bytes >= 1024 * kMiB
              ? fmt::format("{:.1f} GiB", static_cast<double>(bytes) / static_cast<double>(1024 * kMiB))
@@ -55,6 +81,7 @@ Result<DiskFacts> ReadDisk(const std::string& path) {
   facts.over_network = IsOverNetwork(facts.folder);
   const std::uintmax_t wal = fs::file_size(path + "-wal", failure);
   facts.wal_bytes = failure ? 0 : wal;
+  FindOpenFiles(path, facts);
   return facts;
 }
 
@@ -74,6 +101,12 @@ std::vector<Finding> JudgeDisk(const std::string& subject, const DiskFacts& fact
     findings.push_back({kWrong, "network_file_system", subject,
                         "the file lies on a network file system, where SQLite can lose or damage it", facts.folder,
                         "move it to a disk of this machine, or use PostgreSQL"});
+  }
+  if (!facts.open_files.empty()) {
+    findings.push_back({kNotice, "file_readable_by_others", subject,
+                        "every user of this machine can read the events and their payloads",
+                        fmt::format("{} has mode {}", facts.open_files.front(), facts.open_mode),
+                        fmt::format("chmod o= {}", fmt::join(facts.open_files, " "))});
   }
   if (facts.wal_bytes > kLargeWal) {
     findings.push_back({kNotice, "wal_large", subject,

@@ -15,6 +15,7 @@
 #include "doctor/disk.hpp"
 #include "doctor/judgement.hpp"
 #include "doctor/topics.hpp"
+#include "doctor/transport.hpp"
 #include "journal/journal_reader.hpp"
 #include "sqlite/sqlite_store.hpp"
 #include "store_factory.hpp"
@@ -102,6 +103,7 @@ std::vector<Finding> ExamineStore(const std::string& name, const Settings& store
     return findings;
   }
   Append(JudgePostgres(subject, *facts), findings);
+  Append(JudgePostgresTransport(subject, facts->hosts, facts->sslmode), findings);
   Append(ExamineBacklog(subject, store, clock.Now()), findings);
   return findings;
 }
@@ -118,6 +120,10 @@ std::vector<Finding> ExamineBroker(const std::string& name, const Settings& brok
     std::string mechanism = PropertyOf(broker, "sasl.mechanism");
     if (mechanism.empty()) mechanism = PropertyOf(broker, "sasl.mechanisms");
     std::vector<Finding> findings = JudgeKafka(subject, *report, mechanism);
+    Append(JudgeKafkaTransport(subject, broker.Text(Key::kBrokerUrl), PropertyOf(broker, "security.protocol"),
+                               PropertyOf(broker, "enable.ssl.certificate.verification"),
+                               PropertyOf(broker, "ssl.endpoint.identification.algorithm")),
+           findings);
     Append(JudgeTopics(subject, *report, demands.payload_max), findings);
     Append(JudgeLag(subject, report->groups), findings);
     return findings;

@@ -77,6 +77,25 @@ void JudgeLog(const std::string& subject, const postgres::DoctorFacts& facts, st
                         "outbox.seq is not generated always",
                         fmt::format("alter table {}.outbox alter column seq set generated always", facts.schema)});
   }
+  if (facts.home != facts.here) {
+    findings.push_back(
+        {kWrong, "another_server", subject,
+         "the outbox was moved here from another server, and nothing is published until its positions fit",
+         fmt::format("positions of cluster {}, this is cluster {}", facts.home, facts.here),
+         "sealane route rebase --dry-run --reason \"restored\""});
+  } else if (facts.positions_ahead) {
+    findings.push_back({kWrong, "position_ahead", subject, "the server went back behind what relays have published",
+                        "a position of lane_state lies ahead of the server",
+                        "sealane route rebase --dry-run --reason \"the server went back\""});
+  }
+  if (facts.sequence_behind) {
+    findings.push_back(
+        {kWrong, "sequence_behind", subject, "new events cannot be told from those that are published",
+         fmt::format("the sequence {}.outbox_seq_seq stands before them", facts.schema),
+         fmt::format("select setval('{0}.outbox_seq_seq', greatest((select max(seq) from {0}.outbox), "
+                     "(select greatest(max(cursor_high), max(window_high)) from {0}.lane_state)) + 1000)",
+                     facts.schema)});
+  }
   if (facts.default_partition_used) {
     findings.push_back({kNotice, "default_partition_used", subject, "events lie in the partition of last resort",
                         "outbox_default has rows or had some", "keep a relay running: it makes partitions ahead"});
