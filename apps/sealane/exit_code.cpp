@@ -38,13 +38,16 @@ struct CodeRow {
   ExitCode exit;
 };
 
-constexpr std::array<CodeRow, 50> kByCode = {{
+constexpr std::array<CodeRow, 53> kByCode = {{
     {"bad_usage", kUsage},
     {"not_found", kNotFound},
     {"unknown_consumer", kNotFound},
+    {"unknown_partition", kNotFound},
     {"unknown_route", kNotFound},
     {"route_exists", kNotPermitted},
     {"route_busy", kNotPermitted},
+    {"consumer_attached", kNotPermitted},
+    {"too_old", kNotPermitted},
     {"not_permitted", kNotPermitted},
     {"statement_timeout", kTimedOut},
     {"lock_timeout", kTimedOut},

@@ -1,10 +1,13 @@
 #include "inbox_view.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/hex.hpp"
 #include "base/text.hpp"
 #include "base/time_text.hpp"
+#include "command.hpp"
 #include "output.hpp"
 
 namespace sealane::cli {
@@ -82,19 +85,59 @@ std::int64_t CountOf(const InboxSummary& summary, InboxState state) {
   return found == summary.receipts.end() ? 0 : found->second;
 }
 
+std::string_view PositionState(const InboxPosition& position) {
+  if (position.stop) return "stopped";
+  if (position.resume) return "resumes";
+  return position.next_offset ? "reads" : "no_position";
+}
+
+std::string PositionStateText(const InboxPosition& position) {
+  if (position.stop) return "stopped";
+  if (position.resume) return "resumes from " + ToString(*position.resume);
+  return position.next_offset ? "reads" : "no position yet";
+}
+
 }  // namespace
+
+std::int64_t StoppedPartitions(const InboxSummary& summary) {
+  return std::ranges::count_if(summary.partitions, [](const InboxPosition& one) { return one.stop.has_value(); });
+}
+
+std::string StoppedText(const std::string& consumer, const InboxPosition& position) {
+  const std::string since = position.stopped_at ? " since " + ToRfc3339(*position.stopped_at) : "";
+  return EscapeForTerminal(fmt::format("{}/{} of {} is stopped{}: {}", position.partition.topic,
+                                       position.partition.number, consumer, since,
+                                       Reason(position.stop->code, position.stop->message)));
+}
+
+std::string ResumeCommand(const std::string& consumer, const InboxPosition& position) {
+  return fmt::format("sealane inbox resume --consumer {} --topic {} --partition {} --from beginning --reason \"...\"",
+                     PasteableWord(consumer), PasteableWord(position.partition.topic), position.partition.number);
+}
+
+std::string InboxPositionJson(const std::string& consumer, const InboxPosition& position) {
+  JsonDocument json;
+  json.Text("consumer", consumer)
+      .Text("topic", position.partition.topic)
+      .Integer("partition", position.partition.number)
+      .Integer("epoch", position.epoch);
+  if (position.next_offset) json.Integer("next_offset", *position.next_offset);
+  json.TextIfAny("topic_id", position.topic_id)
+      .Truth("attached", position.attached)
+      .Text("state", PositionState(position));
+  if (position.stop) json.Text("stop_code", position.stop->code).Text("stop_message", position.stop->message);
+  if (position.stopped_at) json.Time("stopped_at", *position.stopped_at);
+  if (position.stop) json.Text("resume_command", ResumeCommand(consumer, position));
+  if (position.resume) json.Text("resume_from", ToString(*position.resume));
+  return json.Finish();
+}
 
 std::string InboxSummaryJson(const InboxSummary& summary) {
   JsonDocument receipts;
   for (const auto& [state, count] : summary.receipts) receipts.Integer(ToString(state), count);
   std::vector<std::string> partitions;
   for (const InboxPosition& position : summary.partitions) {
-    JsonDocument json;
-    json.Text("topic", position.partition.topic)
-        .Integer("partition", position.partition.number)
-        .Integer("epoch", position.epoch);
-    if (position.next_offset) json.Integer("next_offset", *position.next_offset);
-    partitions.push_back(json.Finish());
+    partitions.push_back(InboxPositionJson(summary.consumer, position));
   }
   JsonDocument json;
   json.Text("consumer", summary.consumer)
@@ -103,7 +146,8 @@ std::string InboxSummaryJson(const InboxSummary& summary) {
       .Truth("more_receipts", summary.more_receipts)
       .Integer("parked", summary.waiting.parked)
       .Integer("dead", summary.waiting.dead)
-      .Integer("gaps", summary.waiting.gaps);
+      .Integer("gaps", summary.waiting.gaps)
+      .Integer("stopped", StoppedPartitions(summary));
   if (summary.oldest_parked_at) json.Time("oldest_parked_at", *summary.oldest_parked_at);
   return json.Raw("partitions", JsonArray(partitions)).Finish();
 }
@@ -141,7 +185,7 @@ std::vector<std::string> ParkedEventsJson(const std::vector<ParkedEvent>& events
 
 std::string InboxSummaryTable(const std::vector<InboxSummary>& summaries, bool color) {
   Table table({"CONSUMER", "MODE", "PROCESSED", "IGNORED", "SKIPPED", "PARKED", "DEAD", "GAPS", "OLDEST PARKED",
-               "PARTITIONS"});
+               "PARTITIONS", "STOPPED"});
   for (const InboxSummary& summary : summaries) {
     const std::string more = summary.more_receipts ? "+" : "";
     const auto count = [&](InboxState state) { return fmt::format("{}{}", CountOf(summary, state), more); };
@@ -149,7 +193,19 @@ std::string InboxSummaryTable(const std::vector<InboxSummary>& summaries, bool c
     table.Add({summary.consumer, std::string(ToString(summary.mode)), count(InboxState::kProcessed),
                count(InboxState::kIgnored), count(InboxState::kSkipped), waiting(summary.waiting.parked),
                waiting(summary.waiting.dead), waiting(summary.waiting.gaps), TimeOrDash(summary.oldest_parked_at),
-               fmt::format("{}", summary.partitions.size())});
+               fmt::format("{}", summary.partitions.size()), fmt::format("{}", StoppedPartitions(summary))});
+  }
+  return table.Render(color);
+}
+
+std::string InboxPositionTable(const std::vector<InboxSummary>& summaries, bool color) {
+  Table table({"CONSUMER", "TOPIC", "PARTITION", "POSITION", "ATTACHED", "STATE"});
+  for (const InboxSummary& summary : summaries) {
+    for (const InboxPosition& position : summary.partitions) {
+      table.Add({summary.consumer, position.partition.topic, fmt::format("{}", position.partition.number),
+                 position.next_offset ? fmt::format("{}", *position.next_offset) : "-",
+                 position.attached ? "yes" : "no", PositionStateText(position)});
+    }
   }
   return table.Render(color);
 }

@@ -71,6 +71,20 @@ Result<Polled> FeedSubscription::Poll(std::size_t messages_max, std::size_t byte
   return polled;
 }
 
+// A feed that nothing has read yet, of a broker that does not tell ids: a consumer has no reason to look closer.
+Result<std::vector<PartitionFacts>> FeedSubscription::Inspect(std::span<const Partition> partitions) {
+  std::vector<PartitionFacts> facts;
+  for (const Partition& partition : partitions) {
+    facts.push_back({.partition = partition, .end = static_cast<std::int64_t>(events_)});
+  }
+  return facts;
+}
+
+Result<std::vector<std::optional<ReceivedMessage>>> FeedSubscription::MessagesAt(
+    std::span<const PartitionOffset> places) {
+  return std::vector<std::optional<ReceivedMessage>>(places.size());
+}
+
 Status FeedSubscription::Start(std::span<const PartitionStart>) {
   started_ = true;
   return Ok();

@@ -36,6 +36,9 @@ class FeedSubscription final : public Subscription {
   explicit FeedSubscription(std::size_t events) : events_(events) {}
 
   Result<Polled> Poll(std::size_t messages_max, std::size_t bytes_max, std::chrono::milliseconds wait) override;
+  Result<std::vector<PartitionFacts>> Inspect(std::span<const Partition> partitions) override;
+  Result<std::vector<std::optional<ReceivedMessage>>> MessagesAt(std::span<const PartitionOffset> places) override;
+  Result<std::int64_t> OffsetAt(const Partition&, Timestamp) override { return 0; }
   Status Start(std::span<const PartitionStart> partitions) override;
   Status Release(std::span<const Partition>) override { return Ok(); }
   Status Commit(std::span<const PartitionOffset>, bool) override { return Ok(); }

@@ -70,8 +70,9 @@ struct InboxStats {
   std::string problem_code = {};  ///< stable
   bool store_reachable = true;
   bool broker_reachable = true;
-  std::size_t partitions = 0;  ///< this process's share
-  std::int64_t lag = 0;        ///< messages of these that are not done, as far as known
+  std::size_t partitions = 0;          ///< this process's share
+  std::int64_t lag = 0;                ///< messages of these that are not done, as far as known
+  std::size_t stopped_partitions = 0;  ///< not read until an operator decides; `problem` says why
   std::uint64_t inflight_messages = 0;
   std::uint64_t inflight_bytes = 0;
   std::int64_t parked = 0;  ///< set aside now, of the whole consumer; counted now and then
@@ -83,6 +84,7 @@ struct InboxStats {
   std::uint64_t ignored = 0;
   std::uint64_t duplicates = 0;
   std::uint64_t stale = 0;
+  std::uint64_t too_old = 0;          ///< older than the receipts that are kept: skipped
   std::uint64_t hash_mismatches = 0;  ///< the same id with other bytes
   std::uint64_t parked_total = 0;
   std::uint64_t dead_total = 0;

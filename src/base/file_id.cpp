@@ -1,10 +1,18 @@
 #include "base/file_id.hpp"
 
+#include <filesystem>
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace sealane {
+
+std::string AbsolutePath(const std::string& path) {
+  std::error_code failed;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, failed);
+  return failed ? path : absolute.string();
+}
 
 std::optional<FileId> FileId::At(const std::string& path) {
   struct stat found {};

@@ -8,6 +8,9 @@
 
 namespace sealane {
 
+/// Names the same file also after the process changed its directory. Links stay: where they lead to may change.
+std::string AbsolutePath(const std::string& path);
+
 /// Which file a path names: two paths, or one path at two moments, name the same file when these are equal. A number
 /// is given to another file once the first is gone, so compare only files that are open or pinned.
 struct FileId {

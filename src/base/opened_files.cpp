@@ -29,11 +29,6 @@ OpenedFiles& AllFiles() {
   return files;
 }
 
-std::string Absolute(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::absolute(path, ignored).string();
-}
-
 std::string LogOf(const std::string& path) {
   return path + "-wal";
 }
@@ -43,7 +38,7 @@ std::string LogOf(const std::string& path) {
 FileChange ChangeOf(const std::string& path) {
   OpenedFiles& files = AllFiles();
   const std::lock_guard lock(files.mutex);
-  const auto known = files.by_path.find(Absolute(path));
+  const auto known = files.by_path.find(AbsolutePath(path));
   const auto there = FileId::At(path);
   if (known == files.by_path.end() || !there || *there == known->second.file->id()) return {};
   const auto& log = known->second.log;
@@ -59,7 +54,7 @@ void NoteOpened(const std::string& path) {
   OpenedFile opened{.file = std::move(file), .log = FilePin::Of(LogOf(path))};
   OpenedFiles& files = AllFiles();
   const std::lock_guard lock(files.mutex);
-  const std::string place = Absolute(path);
+  const std::string place = AbsolutePath(path);
   if (!files.by_path.contains(place) && files.by_path.size() >= kFilesMax) files.by_path.clear();
   files.by_path[place] = std::move(opened);
 }

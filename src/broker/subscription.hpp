@@ -52,6 +52,17 @@ struct PartitionStart {
   std::optional<std::int64_t> offset = {};  ///< empty: where the group stands; a new group at the oldest message
 };
 
+/// A partition as it is at the broker right now.
+struct PartitionFacts {
+  Partition partition;
+  /// Another one after the topic was deleted and made again, or the broker itself was replaced. Empty: the broker
+  /// does not tell; then a message tells (MessagesAt).
+  std::string topic_id = {};
+  std::int64_t oldest = 0;  ///< the offset of the oldest message that is still there; the end if none is
+  std::int64_t end = 0;     ///< the offset that the next message will get
+  std::optional<std::int64_t> group = {};  ///< where the group stands; empty: never committed, or forgotten
+};
+
 /// What one Poll() brought, to be looked at in this order.
 struct Polled {
   /// Taken away already, without asking: what is under way for these cannot be committed any more.
@@ -92,7 +103,18 @@ class Subscription {
   /// (`offset_out_of_range`: what the group has not read yet is gone; never skipped silently).
   virtual Result<Polled> Poll(std::size_t messages_max, std::size_t bytes_max, std::chrono::milliseconds wait) = 0;
 
-  /// Begins to read partitions that were gained. One that is gone again meanwhile is passed over.
+  /// Asks the broker about partitions of this member, started or not; one entry each, in the same order. Waits for
+  /// the broker, for seconds at most. kUnavailable when it does not answer, or a topic is not there.
+  virtual Result<std::vector<PartitionFacts>> Inspect(std::span<const Partition> partitions) = 0;
+  /// Reads the message at exactly each of these places, without disturbing what Poll() brings; one entry each, empty
+  /// where there is none (any more). At most one place per partition. Waits like Inspect().
+  virtual Result<std::vector<std::optional<ReceivedMessage>>> MessagesAt(std::span<const PartitionOffset> places) = 0;
+  /// The offset of the first message published at that time or later; the end when there is none. Waits like
+  /// Inspect().
+  virtual Result<std::int64_t> OffsetAt(const Partition& partition, Timestamp time) = 0;
+
+  /// Begins to read partitions that were gained. One that is gone again meanwhile is passed over. One that was
+  /// started before begins again at the given place: nothing that was read before the call comes after it.
   virtual Status Start(std::span<const PartitionStart> partitions) = 0;
   /// Gives partitions of Polled::leaving up.
   virtual Status Release(std::span<const Partition> partitions) = 0;

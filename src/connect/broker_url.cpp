@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/file_id.hpp"
 #include "base/text.hpp"
 
 namespace sealane {
@@ -61,6 +62,12 @@ Result<BrokerTarget> ParseBrokerUrl(std::string_view url) {
   return BadUrl(
       fmt::format("`{}` is not a broker URL", EscapeForTerminal(RedactUrl(url))),
       meant.empty() || meant == scheme ? std::string(kForms) : fmt::format("did you mean `{}:`? {}", meant, kForms));
+}
+
+std::string FixBrokerUrl(const std::string& url) {
+  const auto target = ParseBrokerUrl(url);
+  if (!target || target->kind != BrokerKind::kJournal) return url;
+  return "journal:" + AbsolutePath(target->location);
 }
 
 }  // namespace sealane

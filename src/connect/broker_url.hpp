@@ -20,4 +20,7 @@ struct BrokerTarget {
 /// kMisconfigured (`bad_broker_url`) and show no password.
 Result<BrokerTarget> ParseBrokerUrl(std::string_view url);
 
+/// The URL with the absolute path of its file when it names one, as FixStoreUrl() does it.
+std::string FixBrokerUrl(const std::string& url);
+
 }  // namespace sealane

@@ -4,9 +4,11 @@
 #include <mutex>
 #include <set>
 
+#include "connect/broker_url.hpp"
 #include "connect/option_words.hpp"
 #include "connect/source_address.hpp"
 #include "connect/store_address.hpp"
+#include "connect/store_url.hpp"
 #include "inbox/consumer.hpp"
 
 namespace sealane {
@@ -60,6 +62,8 @@ InboxStats StatsOf(const ConsumerStats& from) {
   stats.broker_reachable = from.broker_reachable;
   stats.partitions = from.partitions.size();
   for (const PartitionLag& partition : from.partitions) stats.lag += partition.lag;
+  stats.stopped_partitions = from.stopped.size();
+  for (const StoppedPartition& partition : from.stopped) stats.lag += partition.messages;
   stats.inflight_messages = from.inflight_messages;
   stats.inflight_bytes = from.inflight_bytes;
   stats.parked = from.parked;
@@ -70,6 +74,7 @@ InboxStats StatsOf(const ConsumerStats& from) {
   stats.ignored = from.ignored;
   stats.duplicates = from.duplicates;
   stats.stale = from.stale;
+  stats.too_old = from.too_old;
   stats.hash_mismatches = from.hash_mismatches;
   stats.parked_total = from.parked_total;
   stats.dead_total = from.dead_total;
@@ -86,12 +91,12 @@ class Inbox::Impl {
  public:
   Impl(ConsumerOptions options, const InboxOptions& from, Handlers handlers)
       : options_(std::move(options)),
-        store_{.url = from.store,
+        store_{.url = FixStoreUrl(from.store),
                .password = from.store_password,
                .schema = from.schema,
                .connect_timeout = from.connect_timeout,
                .statement_timeout = from.statement_timeout},
-        source_{.url = from.broker,
+        source_{.url = FixBrokerUrl(from.broker),
                 .group = from.consumer,
                 .member = from.member,
                 .topics = from.topics,

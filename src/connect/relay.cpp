@@ -4,12 +4,14 @@
 #include <optional>
 #include <thread>
 
+#include "base/file_id.hpp"
 #include "connect/broker_url.hpp"
 #include "connect/destination_address.hpp"
 #include "connect/journal_keeper.hpp"
 #include "connect/option_words.hpp"
 #include "connect/owner_name.hpp"
 #include "connect/store_address.hpp"
+#include "connect/store_url.hpp"
 #include "relay/route_relay.hpp"
 
 namespace sealane {
@@ -70,7 +72,7 @@ RelayStats StatsOf(const RouteStats& from) {
 /// Keeps the journal small while a relay runs; nobody else would, where the relay is embedded.
 std::optional<JournalKeeper> KeeperOf(const RelayOptions& options, const BrokerTarget& target) {
   if (target.kind != BrokerKind::kJournal || options.journal_retention.count() <= 0) return std::nullopt;
-  return JournalKeeper({.journal = {.path = target.location}, .retention = options.journal_retention},
+  return JournalKeeper({.journal = {.path = AbsolutePath(target.location)}, .retention = options.journal_retention},
                        SystemClock::Instance());
 }
 
@@ -80,14 +82,15 @@ class Relay::Impl {
  public:
   Impl(RouteOptions route, const RelayOptions& from, const BrokerTarget& target)
       : options_(std::move(route)),
-        store_{.url = from.store,
+        store_{.url = FixStoreUrl(from.store),
                .password = from.store_password,
                .schema = from.schema,
                .application_name = "sealane-relay",
                .connect_timeout = from.connect_timeout,
                .statement_timeout = from.statement_timeout},
-        destination_{
-            .url = from.broker, .kafka_properties = from.broker_properties, .http_headers = from.http_headers},
+        destination_{.url = FixBrokerUrl(from.broker),
+                     .kafka_properties = from.broker_properties,
+                     .http_headers = from.http_headers},
         keeper_(KeeperOf(from, target)) {}
 
   Result<std::unique_ptr<OutboxLog>> OpenLog(const std::string& owner) const {

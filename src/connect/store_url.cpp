@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/file_id.hpp"
 #include "base/text.hpp"
 
 namespace sealane {
@@ -34,6 +35,12 @@ Result<StoreTarget> ParseStoreUrl(std::string_view url) {
   const bool is_path = url.ends_with(".db") && url.find("://") == std::string_view::npos;
   if (is_sqlite || is_path) return StoreTarget{StoreKind::kSqlite, std::string(path)};
   return BadUrl(fmt::format("`{}` is not a store URL", EscapeForTerminal(RedactUrl(url))));
+}
+
+std::string FixStoreUrl(const std::string& url) {
+  const auto target = ParseStoreUrl(url);
+  if (!target || target->kind != StoreKind::kSqlite) return url;
+  return "sqlite:" + AbsolutePath(target->location);
 }
 
 }  // namespace sealane

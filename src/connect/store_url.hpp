@@ -20,4 +20,8 @@ struct StoreTarget {
 /// (`bad_store_url`) and show no password.
 Result<StoreTarget> ParseStoreUrl(std::string_view url);
 
+/// The URL with the absolute path of its file when it names one, for what is opened again later: the process may have
+/// changed its directory by then. Others, wrong ones too, stay as they are.
+std::string FixStoreUrl(const std::string& url);
+
 }  // namespace sealane

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 namespace sealane::http {
 namespace {
@@ -77,20 +78,23 @@ std::string Line(std::string_view name, std::string_view value) {
   return line;
 }
 
-bool HasName(const Headers& headers, std::string_view name) {
-  return std::any_of(headers.begin(), headers.end(),
-                     [&](const Header& header) { return EqualsIgnoringCase(header.name, name); });
-}
-
 // As receivers compare names: many servers hand headers on as variables, where `X_Api_Key` is `X-Api-Key`.
 bool IsSameField(std::string_view a, std::string_view b) {
   const auto folded = [](char c) { return c == '_' ? '-' : Lower(c); };
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return folded(x) == folded(y); });
 }
 
-bool IsConfigured(const Headers& configured, std::string_view name) {
-  return std::any_of(configured.begin(), configured.end(),
+bool HasField(const Headers& headers, std::string_view name) {
+  return std::any_of(headers.begin(), headers.end(),
                      [&](const Header& header) { return IsSameField(header.name, name); });
+}
+
+// Whether an event's header would be taken for one that the relay wrote into the message: `tenant_id` for
+// `tenant-id`. A header with a reserved name is the relay's, because an event cannot have one.
+bool ImitatesReserved(const Headers& of_message, std::string_view name) {
+  return !IsReservedHeader(name) && std::any_of(of_message.begin(), of_message.end(), [&](const Header& header) {
+    return IsReservedHeader(header.name) && IsSameField(header.name, name);
+  });
 }
 
 bool IsNameOfHttp(std::string_view given) {
@@ -101,15 +105,20 @@ bool IsNameOfHttp(std::string_view given) {
 // A line that we write ourselves, unless the configuration has one of that name.
 void AddUnlessConfigured(std::vector<std::string>& lines, const Headers& configured, std::string_view name,
                          std::string_view value) {
-  if (!IsConfigured(configured, name)) lines.push_back(Line(name, value));
+  if (!HasField(configured, name)) lines.push_back(Line(name, value));
 }
 
-// A header of an event or a task. A name that is taken gets `own-` in front; when that is configured as well, the
-// header is left out: nothing that an event says stands beside what was configured.
+// The name of a header of an event or a task: one that is taken gets `own-` in front.
+std::string OwnName(const Headers& configured, std::string name, bool taken) {
+  if (taken || name.empty() || HasField(configured, name)) name.insert(0, "own-");
+  return name;
+}
+
+// When the name with `own-` is configured as well, the header is left out: nothing that an event says stands beside
+// what was configured.
 void AddOwn(std::vector<std::string>& lines, const Headers& configured, std::string name, std::string_view value,
             bool taken) {
-  if (taken || name.empty() || IsConfigured(configured, name)) name.insert(0, "own-");
-  AddUnlessConfigured(lines, configured, name, value);
+  AddUnlessConfigured(lines, configured, OwnName(configured, std::move(name), taken), value);
 }
 
 // Nothing replaces the key by which a receiver knows a repetition.
@@ -119,16 +128,19 @@ void AddConfigured(std::vector<std::string>& lines, const Headers& configured) {
   }
 }
 
-// Names differ by more than case in HTTP: a second value stands behind the first, as a server would read two lines.
+// Of two with one name for a receiver, the second value stands behind the first, as a server would read two lines.
 void AddJoined(Headers& headers, std::string name, std::string value) {
   const auto there = std::find_if(headers.begin(), headers.end(),
-                                  [&](const Header& header) { return EqualsIgnoringCase(header.name, name); });
+                                  [&](const Header& header) { return IsSameField(header.name, name); });
   if (there == headers.end()) {
     headers.push_back({std::move(name), std::move(value)});
   } else {
     there->value += ", " + value;
   }
 }
+
+// What the request for an event says itself, whatever the message's headers are.
+constexpr std::array<std::string_view, 3> kNamesOfPost = {"content-type", "sealane-topic", "sealane-key"};
 
 // What an attempt says itself, whatever the task's headers are.
 constexpr std::array<std::string_view, 3> kNamesOfAttempt = {"content-type", "x-sealane-task-id",
@@ -176,7 +188,8 @@ Headers TaskHeadersOf(const WireMessage& message, std::string_view topic) {
       continue;
     }
     std::string name = EncodedName(header.name);
-    if (name.empty() || HasName(ours, name)) name.insert(0, "own-");
+    if (name.empty() || HasField(ours, name) || ImitatesReserved(message.headers, header.name))
+      name.insert(0, "own-");
     AddJoined(headers, std::move(name), CarriedValue(header.value));
   }
   return headers;
@@ -190,6 +203,7 @@ std::vector<std::string> HeaderLines(const HeldMessage& message, const HttpOptio
   AddUnlessConfigured(lines, options.headers, "Sealane-Key", EncodedValue(message.key));
   lines.emplace_back("Expect:");  // no extra round trip before the body
   bool has_content_type = false;
+  Headers own;
   for (const Header& header : message.headers) {
     if (EqualsIgnoringCase(header.name, "content-type")) {
       has_content_type = true;
@@ -198,9 +212,13 @@ std::vector<std::string> HeaderLines(const HeldMessage& message, const HttpOptio
       AddUnlessConfigured(lines, options.headers, "ce-" + EncodedName(std::string_view(header.name).substr(3)),
                           EncodedValue(header.value));
     } else {
-      AddOwn(lines, options.headers, EncodedName(header.name), CarriedValue(header.value), IsNameOfHttp(header.name));
+      const auto is = [&](std::string_view name) { return IsSameField(name, header.name); };
+      const bool taken = IsNameOfHttp(header.name) || std::any_of(kNamesOfPost.begin(), kNamesOfPost.end(), is) ||
+                         ImitatesReserved(message.headers, header.name);
+      AddJoined(own, OwnName(options.headers, EncodedName(header.name), taken), CarriedValue(header.value));
     }
   }
+  for (const Header& header : own) AddUnlessConfigured(lines, options.headers, header.name, header.value);
   if (!has_content_type) AddUnlessConfigured(lines, options.headers, "Content-Type", "application/octet-stream");
   AddConfigured(lines, options.headers);
   return lines;

@@ -18,8 +18,10 @@ namespace sealane::http {
 /// line: values of `ce-`, `Sealane-Topic` and `Sealane-Key` are percent-encoded as CloudEvents demands (space, quote,
 /// percent and everything that is not printable ASCII), other values when they contain what HTTP does not carry.
 ///
-/// A configured header wins over everything but `Idempotency-Key`: a header of the message with its name (upper and
-/// lower case, `-` and `_` count as the same) gets `own-` in front, one of ours is left out.
+/// Many receivers do not tell upper from lower case nor `-` from `_` in names, so neither is told apart here. A
+/// configured header wins over everything but `Idempotency-Key`: a header of the event with its name gets `own-` in
+/// front, one of ours is left out. A header of the event that has the name of one of ours gets `own-` in front as
+/// well. Of two headers of the event with one name, the second value stands behind the first and a comma.
 std::vector<std::string> HeaderLines(const HeldMessage& message, const HttpOptions& options);
 
 /// The header lines of one attempt at a task: `Idempotency-Key`, which nothing can replace, `X-Sealane-Task-Id`,
@@ -33,8 +35,8 @@ std::vector<std::string> TaskHeaderLines(const ClaimedTask& claimed, const Heade
 
 /// The headers of a task that carries an event on: what HeaderLines() makes of those of the message, `Sealane-Topic`
 /// and `Sealane-Key` included, so that every event can become a task. Those whose names differ by nothing but case
-/// are joined with a comma; one that is named as ours gets `own-` in front. Content type and trace context have
-/// fields of their own in a task and are left out.
+/// or `_` for `-` are joined with a comma; one that is named as ours gets `own-` in front. Content type and trace
+/// context have fields of their own in a task and are left out.
 Headers TaskHeadersOf(const WireMessage& message, std::string_view topic);
 
 /// A value as it is, or percent-encoded when it contains what HTTP does not carry.

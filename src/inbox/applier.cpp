@@ -8,6 +8,7 @@
 #include "base/crash_point.hpp"
 #include "base/log.hpp"
 #include "inbox/dead_letter.hpp"
+#include "inbox/partition_start.hpp"
 
 namespace sealane {
 namespace {
@@ -81,6 +82,13 @@ Result<InboxStore*> Applier::Store() {
   return store_.get();
 }
 
+Result<InboxStore*> Applier::StoreOf(const std::string& life) {
+  SEALANE_ASSIGN_OR_RETURN(InboxStore * store, Store());
+  if (store->life() == life) return store;
+  Drop();
+  return Store();
+}
+
 void Applier::Rest() {
   if (!std::exchange(away_, false)) return;
   counters_.Update([](ConsumerStats& stats) {
@@ -88,6 +96,16 @@ void Applier::Rest() {
     stats.store_reachable = true;
     stats.problem.clear();
     stats.problem_code.clear();
+  });
+}
+
+void Applier::LetGo() {
+  Rest();
+  if (!std::exchange(said_stuck_, false)) return;
+  // One that is stuck as well says so again with its next attempt.
+  counters_.Update([](ConsumerStats& stats) {
+    stats.stuck.clear();
+    stats.stuck_code.clear();
   });
 }
 
@@ -99,6 +117,7 @@ void Applier::Drop() {
 void Applier::SayStuck(const Error& error) {
   LogWarning("the inbox cannot be written",
              {{"consumer", options_.consumer}, {"code", error.code()}, {"error", error.ToString()}});
+  said_stuck_ = true;
   counters_.Update([&](ConsumerStats& stats) {
     stats.stuck = error.ToString();
     stats.stuck_code = error.code();
@@ -157,6 +176,7 @@ ApplyEnd Applier::Apply(std::span<const Incoming> events, PartitionRun* run, std
         }
         if (plan.verdicts[done]) {
           // Not even setting it aside is taken. Nothing is lost while it waits here.
+          said_stuck_ = true;
           counters_.Update([&](ConsumerStats& stats) {
             stats.stuck = "an event can neither be applied nor set aside: " + plan.last_error->ToString();
             stats.stuck_code = "commit_refused";
@@ -224,9 +244,10 @@ Applier::StepEnd Applier::Step(Plan& plan, std::size_t at, std::size_t count) {
   if (by_offsets) {
     request.progress = ProgressMove{.partition = plan.run->partition(),
                                     .epoch = plan.run->attached().epoch,
-                                    .from = plan.run->position.value_or(events.front().message.offset),
+                                    .from = plan.run->position(),
                                     .to = events.back().message.offset + 1,
-                                    .forget_through = plan.run->recent().TakeForgettable()};
+                                    .forget_through = plan.run->recent().TakeForgettable(),
+                                    .witness = WitnessOf(events.back().message)};
   }
   const auto failed = [&](const Error& error, bool by_handler) {
     plan.last_error = error;
@@ -272,7 +293,7 @@ Applier::StepEnd Applier::Step(Plan& plan, std::size_t at, std::size_t count) {
   CrashPoint("inbox.finished");
 
   if (by_offsets) {
-    plan.run->position = request.progress->to;
+    plan.run->Moved(request.progress->to, *request.progress->witness);
     for (const std::size_t place : places) plan.run->recent().Add(events[place].id, request.progress->to);
   }
   for (const Ruling& ruling : rulings) handled_ += ruling.kind == Ruling::Kind::kDuplicate ? 0 : 1;
@@ -334,6 +355,9 @@ void Applier::Count(std::span<const Incoming> events, std::span<const Ruling> ru
         case Ruling::Kind::kStale:
           ++stats.stale;
           break;
+        case Ruling::Kind::kTooOld:
+          ++stats.too_old;
+          break;
         case Ruling::Kind::kMismatch:
           ++stats.hash_mismatches;
           ++stats.parked_total;
@@ -359,9 +383,16 @@ void Applier::Count(std::span<const Incoming> events, std::span<const Ruling> ru
       }
     }
   });
+  std::size_t too_old = 0;
   for (std::size_t i = 0; i < events.size(); ++i) {
     const ParkNote& note = rulings[i].outcome.park;
     switch (rulings[i].kind) {
+      case Ruling::Kind::kTooOld:
+        // There may be very many: one line for a batch.
+        if (++too_old > 1) break;
+        LogEvent(LogLevel::kWarning, "events are older than the receipts that are kept: skipped", options_, events[i],
+                 note.error_code, note.error_message, note.attempts);
+        break;
       case Ruling::Kind::kMismatch:
         LogEvent(LogLevel::kError, "an event came again with other bytes", options_, events[i], note.error_code,
                  "no effect; look at its producer", note.attempts);

@@ -24,7 +24,7 @@ namespace sealane {
 enum class ApplyEnd : std::uint8_t {
   kDone,       ///< all of it
   kTryLater,   ///< the store is away or in the way: the same again after a wait
-  kFenced,     ///< the partition's position is not what we thought: Reattach() before going on
+  kFenced,     ///< the partition's position is not what we thought: it is to be attached again
   kCancelled,  ///< nobody wants the rest of it any more
 };
 
@@ -55,10 +55,15 @@ class Applier {
 
   /// The connection, opened if there is none.
   Result<InboxStore*> Store();
+  /// The same for work that belongs to one life of the store. A connection of another life is opened again first:
+  /// either may be the older one, and only the store that answers now tells which.
+  Result<InboxStore*> StoreOf(const std::string& life);
   /// After an error that no connection survives.
   void Drop();
   /// There is nothing to do: a store that could not be reached is nothing that anybody waits for here.
   void Rest();
+  /// And nothing is in hand: what the store did not take was dropped, for example with its partition.
+  void LetGo();
 
  private:
   struct Plan;
@@ -90,7 +95,8 @@ class Applier {
   EventJudge judge_;
   Outbox outbox_;
   std::unique_ptr<InboxStore> store_;
-  bool away_ = false;  // we are one of ConsumerStats::stores_away
+  bool away_ = false;        // we are one of ConsumerStats::stores_away
+  bool said_stuck_ = false;  // of ConsumerStats::stuck, and what was in hand then may still be
   /// Set aside events whose effect the store refused at the commit, and what it said: the next attempt sets them
   /// aside for good.
   std::map<EventId::Bytes, std::string> refusals_;

@@ -13,6 +13,8 @@
 #include "base/crash_point.hpp"
 #include "base/log.hpp"
 #include "core/lane.hpp"
+#include "inbox/partition_start.hpp"
+#include "inbox/position_saver.hpp"
 #include "inbox/worker.hpp"
 
 namespace sealane {
@@ -31,6 +33,10 @@ constexpr std::size_t kRetryUnits = 32;
 /// Looking for what is due takes at most one part in so many of the time.
 constexpr int kLookShare = 10;
 constexpr std::size_t kPruneRows = 5'000;
+constexpr std::chrono::milliseconds kAttachAgain{250};
+constexpr std::uint64_t kPollsUntilRestarted = 2;
+/// Between looks whether an operator has decided about a stopped partition.
+constexpr std::chrono::seconds kLookAtStopped{5};
 
 }  // namespace
 
@@ -44,6 +50,7 @@ class Consumer::Impl {
         open_subscription_(std::move(open_subscription)),
         clock_(clock),
         gate_(options_, handling_, open_store, counters_, clock, random),
+        saver_(options_, handling_, open_store, counters_, in_flight_, clock, random),
         keeper_(options_, handling_, open_store, counters_, clock, random) {
     for (std::size_t i = 0; i < options_.workers; ++i) {
       workers_.push_back(
@@ -76,7 +83,9 @@ class Consumer::Impl {
       }
     }
     report.retried += KeepOnce({});
+    saver_.RunOnce();
     CommitDone(false);
+    report.waits = report.waits || AnySuperseded();
     return report;
   }
 
@@ -89,16 +98,23 @@ class Consumer::Impl {
         workers_[i]->Run(own);
       });
     }
-    threads.emplace_back([this](std::stop_token own) {
+    // What is parked can wait for the next process; a stop should not have to wait for it.
+    std::stop_source keeper;
+    const std::stop_callback end_keeper(stop, [&keeper] { keeper.request_stop(); });
+    threads.emplace_back([this, token = keeper.get_token()] {
       NameThread("keeper");
-      while (!own.stop_requested()) {
-        (void)KeepOnce(own);
-        clock_.SleepFor(options_.retry_interval, own);
+      while (!token.stop_requested()) {
+        (void)KeepOnce(token);
+        clock_.SleepFor(options_.retry_interval, token);
       }
     });
-    // What was set aside can wait for the next process; whoever wants us to end should not have to.
-    std::stop_source keeper = threads.back().get_stop_source();
-    const std::stop_callback end_keeper(stop, [&keeper] { keeper.request_stop(); });
+    threads.emplace_back([this](std::stop_token own) {
+      NameThread("positions");
+      while (!own.stop_requested()) {
+        saver_.RunOnce();
+        clock_.SleepFor(options_.commit_interval, own);
+      }
+    });
     Status end = Ok();
     while (!stop.stop_requested()) {
       ConsumerReport report;
@@ -107,7 +123,10 @@ class Consumer::Impl {
         break;
       }
       if (!subscription_ || !unattached_.empty()) clock_.SleepFor(std::chrono::milliseconds{20}, stop);
-      if (until_caught_up && CaughtUp()) break;
+      if (until_caught_up && CaughtUp()) {
+        if (!stopped_.empty()) end = StoppedError();
+        break;
+      }
     }
     counters_.Update([](ConsumerStats& stats) { stats.state = ConsumerState::kDraining; });
     keeper.request_stop();
@@ -191,6 +210,9 @@ class Consumer::Impl {
 
   Status PollOnce(std::chrono::milliseconds wait, ConsumerReport& report) {
     if (!EnsureSubscription()) return Ok();
+    RestartSuperseded();
+    LookAtStopped();
+    CheckTopics();
     StartAttached();
     AttachGained();
     Pace();
@@ -207,8 +229,10 @@ class Consumer::Impl {
       Report(polled.error());
       for (auto& [partition, run] : runs_) run->Cancel();
       runs_.clear();
+      saver_.Watch(runs_);
       committed_.clear();
       unattached_.clear();
+      stopped_.clear();
       starting_.clear();
       releasing_.clear();
       paused_ = false;
@@ -240,7 +264,7 @@ class Consumer::Impl {
 
   /// A topic whose name is mistaken looks like a member that stands by: nothing ever comes. So it is said, once.
   void NoteNoPartitions() {
-    if (!runs_.empty() || !unattached_.empty()) return idle_told_at_.reset();
+    if (!runs_.empty() || !unattached_.empty() || !stopped_.empty()) return idle_told_at_.reset();
     const BootTime now = clock_.SinceBoot();
     if (!idle_told_at_) idle_told_at_ = now + kIdleTold;
     if (now < *idle_told_at_) return;
@@ -277,29 +301,213 @@ class Consumer::Impl {
       fenced_at_ = now;
       return !again;
     }
+    // Where to go on is decided when the partition is attached again, and stops that partition alone.
+    if (error.code() == "offset_out_of_range") return true;
     return error.kind() == ErrorKind::kMisconfigured || error.kind() == ErrorKind::kUnavailable;
   }
 
-  /// New partitions are read only after the store knows that they are ours.
+  /// New partitions are read only after the store knows that they are ours, and from where the store says.
   void AttachGained() {
     if (unattached_.empty() || clock_.SinceBoot() < attach_at_) return;
+    auto facts = subscription_->Inspect(unattached_);
+    if (!facts) return AttachLater("partitions cannot be looked at", facts.error());
+    std::map<Partition, PartitionFacts> known;
+    for (PartitionFacts& fact : *facts) known[fact.partition] = std::move(fact);
     std::vector<AttachedPartition> attached = AttachMost();
     if (attached.empty()) return;
     CrashPoint("inbox.attached");
-    for (AttachedPartition& one : attached) {
-      starting_.push_back({one.partition, one.next_offset});
-      if (one.deaths >= kDeathsUntilCare) {
-        LogWarning("processes died at this partition: going on one event at a time",
-                   {{"consumer", options_.consumer},
-                    {"topic", one.partition.topic},
-                    {"partition", one.partition.number},
-                    {"deaths", one.deaths}});
+    auto store = gate_.Store();
+    if (!store) return;
+    for (std::size_t i = 0; i < attached.size(); ++i) {
+      if (auto begun = Begin(**store, attached[i], known.at(attached[i].partition)); !begun) {
+        // These were ours without a death; the next attempt attaches them again.
+        if (!(*store)->Detach(std::span(attached).subspan(i))) gate_.Drop();
+        AttachLater("a partition cannot be begun", begun.error());
+        break;
       }
-      const Partition partition = one.partition;
-      std::erase(unattached_, partition);
-      runs_[partition] = std::make_shared<PartitionRun>(std::move(one), options_.recent_max);
     }
+    saver_.Watch(runs_);
     StartAttached();
+  }
+
+  /// Starts or stops a partition that was attached.
+  Status Begin(InboxStore& store, AttachedPartition& attached, const PartitionFacts& facts) {
+    SEALANE_ASSIGN_OR_RETURN(const PartitionBeginning beginning, BeginningOf(attached, facts));
+    const Partition partition = attached.partition;
+    if (beginning.stop) {
+      if (!attached.stop) SEALANE_RETURN_IF_ERROR(store.Stop(attached, *beginning.stop));
+      SEALANE_RETURN_IF_ERROR(store.Detach({&attached, 1}));
+      StopReading(partition, *beginning.stop, facts.end - facts.oldest);
+      return Ok();
+    }
+    if (beginning.place) {
+      SEALANE_RETURN_IF_ERROR(store.Place(attached, beginning.offset, facts.topic_id));
+      if (attached.resume) {
+        LogInfo("a partition goes on where an operator decided", {{"consumer", options_.consumer},
+                                                                  {"topic", partition.topic},
+                                                                  {"partition", partition.number},
+                                                                  {"from", ToString(*attached.resume)},
+                                                                  {"offset", beginning.offset}});
+      }
+      attached.next_offset = beginning.offset;
+      attached.topic_id = facts.topic_id;
+      attached.witness.reset();
+    }
+    if (attached.deaths >= kDeathsUntilCare) {
+      LogWarning("processes died at this partition: going on one event at a time", {{"consumer", options_.consumer},
+                                                                                    {"topic", partition.topic},
+                                                                                    {"partition", partition.number},
+                                                                                    {"deaths", attached.deaths}});
+    }
+    std::erase(unattached_, partition);
+    stopped_.erase(partition);
+    anchors_[partition] = attached.witness;
+    starting_.push_back({partition, beginning.offset});
+    runs_[partition] = std::make_shared<PartitionRun>(std::move(attached), store.life(), options_.recent_max);
+    return Ok();
+  }
+
+  void AttachLater(std::string_view what, const Error& error) {
+    attach_at_ = clock_.SinceBoot() + kAttachAgain;
+    if (attach_troubles_++ == 0) {
+      LogWarning(what, {{"consumer", options_.consumer}, {"code", error.code()}, {"error", error.ToString()}});
+    }
+    counters_.Update([&](ConsumerStats& stats) { CountFailure(stats, error.code()); });
+  }
+
+  /// Asks the broker what the decision needs.
+  Result<PartitionBeginning> BeginningOf(const AttachedPartition& attached, const PartitionFacts& facts) {
+    std::optional<ReceivedMessage> at_witness;
+    std::optional<std::int64_t> at_time;
+    if (attached.resume && attached.resume->kind == ResumePoint::Kind::kTime) {
+      SEALANE_ASSIGN_OR_RETURN(at_time, subscription_->OffsetAt(attached.partition, attached.resume->time));
+    } else if (!attached.resume && !attached.stop && attached.witness && attached.witness->offset >= facts.oldest &&
+               attached.witness->offset < facts.end) {
+      const PartitionOffset place{attached.partition, attached.witness->offset};
+      SEALANE_ASSIGN_OR_RETURN(auto messages, subscription_->MessagesAt({&place, 1}));
+      at_witness = std::move(messages.front());
+    }
+    return DecideBeginning(attached, facts, at_witness, at_time);
+  }
+
+  /// The partition stays ours, and nothing of it is read.
+  void StopReading(const Partition& partition, const PartitionStop& stop, std::int64_t messages) {
+    std::erase(unattached_, partition);
+    const bool known = stopped_.contains(partition);
+    stopped_[partition] = {stop, messages, clock_.SinceBoot() + kLookAtStopped};
+    if (known) return;
+    LogError("a partition is stopped", {{"consumer", options_.consumer},
+                                        {"topic", partition.topic},
+                                        {"partition", partition.number},
+                                        {"code", stop.code},
+                                        {"error", stop.message},
+                                        {"command", ResumeCommand(partition)}});
+  }
+
+  std::string ResumeCommand(const Partition& partition) const {
+    return "sealane inbox resume --consumer " + options_.consumer + " --topic " + partition.topic + " --partition " +
+           std::to_string(partition.number) + " --from beginning|now|group|OFFSET|TIME --reason TEXT";
+  }
+
+  Error StoppedError() const {
+    const auto& [partition, stopped] = *stopped_.begin();
+    return Error(ErrorKind::kMisconfigured, stopped.stop.code,
+                 "partition " + std::to_string(partition.number) + " of " + partition.topic +
+                     " is stopped: " + stopped.stop.message)
+        .WithHint("decide where it goes on: " + ResumeCommand(partition));
+  }
+
+  /// An operator may have decided meanwhile.
+  void LookAtStopped() {
+    const BootTime now = clock_.SinceBoot();
+    for (auto& [partition, stopped] : stopped_) {
+      if (now < stopped.look_at) continue;
+      stopped.look_at = now + kLookAtStopped;
+      if (std::ranges::find(unattached_, partition) == unattached_.end()) unattached_.push_back(partition);
+    }
+  }
+
+  /// The broker is asked first: it may be about to tell that the partition is not ours any more. A poll that ends may
+  /// have begun before; the next one did not.
+  void RestartSuperseded() {
+    bool any = false;
+    for (auto entry = runs_.begin(); entry != runs_.end();) {
+      const auto after = entry->second->superseded_after();
+      if (!after || in_flight_.polls - *after < kPollsUntilRestarted) {
+        ++entry;
+        continue;
+      }
+      LogWarning("the store is another one, or an operator moved the position: reading from where the store stands",
+                 {{"consumer", options_.consumer},
+                  {"topic", entry->first.topic},
+                  {"partition", entry->first.number},
+                  {"offset", entry->second->saved()}});
+      counters_.Update([](ConsumerStats& stats) { ++stats.reread; });
+      // If it is still ours (a commit in doubt), this is no death of an owner.
+      AttachedPartition name;
+      name.partition = entry->first;
+      name.epoch = entry->second->epoch();
+      if (auto store = gate_.Store(); !store || !(*store)->Detach({&name, 1})) gate_.Drop();
+      std::erase_if(starting_, [&](const PartitionStart& start) { return start.partition == entry->first; });
+      committed_.erase(entry->first);
+      unattached_.push_back(entry->first);
+      entry = runs_.erase(entry);
+      any = true;
+    }
+    if (any) saver_.Watch(runs_);
+  }
+
+  bool AnySuperseded() const {
+    return std::ranges::any_of(runs_, [](const auto& entry) { return entry.second->superseded_after().has_value(); });
+  }
+
+  /// A topic can be made again while we read it. Where the broker itself does not notice, a message that we know
+  /// tells.
+  void CheckTopics() {
+    const BootTime now = clock_.SinceBoot();
+    if (now < check_at_ || !subscription_->health().reachable) return;
+    check_at_ = now + options_.topic_check_interval;
+    std::erase_if(anchors_, [&](const auto& entry) { return !runs_.contains(entry.first); });
+    std::vector<Partition> partitions;
+    std::vector<PartitionOffset> places;
+    for (const auto& [partition, run] : runs_) {
+      auto& anchor = anchors_[partition];
+      const auto witness = run->witness();
+      // Without progress there is nothing that could have been passed over.
+      if (!witness || !anchor || run->superseded_after() || anchor->offset == witness->offset) continue;
+      partitions.push_back(partition);
+      places.push_back({partition, anchor->offset});
+    }
+    if (partitions.empty()) return;
+    auto facts = subscription_->Inspect(partitions);
+    auto messages = facts ? subscription_->MessagesAt(places)
+                          : Result<std::vector<std::optional<ReceivedMessage>>>(facts.error());
+    if (!messages) return AttachLater("topics cannot be compared", messages.error());
+    for (std::size_t i = 0; i < partitions.size(); ++i) {
+      PartitionRun& run = *runs_.at(partitions[i]);
+      auto& anchor = anchors_[partitions[i]];
+      AttachedPartition seen = run.attached();
+      seen.witness = anchor;
+      const auto beginning = DecideBeginning(seen, (*facts)[i], (*messages)[i], {});
+      if (beginning.stop && beginning.stop->code == "topic_recreated") {
+        anchor.reset();
+        HoldRecreated(run, *beginning.stop);
+      } else {
+        anchor = run.witness();
+      }
+    }
+  }
+
+  /// What was read since is of another topic than the position. It stays applied; what else is in the new one is for
+  /// an operator to decide.
+  void HoldRecreated(PartitionRun& run, const PartitionStop& stop) {
+    auto store = gate_.Store();
+    if (!store) return;
+    if (auto noted = (*store)->Stop(run.attached(), stop); !noted) {
+      if (noted.error().kind() != ErrorKind::kFenced) gate_.Drop();
+      return;
+    }
+    run.Supersede(in_flight_.polls);
   }
 
   /// A broker that refuses for now is asked again with the next poll.
@@ -323,12 +531,7 @@ class Consumer::Impl {
       attach_troubles_ = 0;
       return std::move(all).value();
     }
-    attach_at_ = clock_.SinceBoot() + std::chrono::milliseconds{250};
-    if (attach_troubles_++ == 0) {
-      LogWarning("partitions cannot be taken in the store",
-                 {{"consumer", options_.consumer}, {"code", all.error().code()}, {"error", all.error().ToString()}});
-    }
-    counters_.Update([&](ConsumerStats& stats) { CountFailure(stats, all.error().code()); });
+    AttachLater("partitions cannot be taken in the store", all.error());
     if (all.error().kind() != ErrorKind::kConflict || unattached_.size() == 1) {
       gate_.Drop();
       return done;
@@ -354,6 +557,7 @@ class Consumer::Impl {
   void Lose(const std::vector<Partition>& partitions) {
     for (const Partition& partition : partitions) {
       std::erase(unattached_, partition);
+      stopped_.erase(partition);
       std::erase_if(starting_, [&](const PartitionStart& start) { return start.partition == partition; });
       const auto run = runs_.find(partition);
       if (run == runs_.end()) continue;
@@ -362,6 +566,7 @@ class Consumer::Impl {
       committed_.erase(partition);
       counters_.Update([](ConsumerStats& stats) { ++stats.fenced; });
     }
+    saver_.Watch(runs_);
   }
 
   /// Lets transactions under way finish, commits what is done, and says that it was a clean end.
@@ -369,6 +574,7 @@ class Consumer::Impl {
     std::vector<std::shared_ptr<PartitionRun>> leaving;
     for (const Partition& partition : partitions) {
       std::erase(unattached_, partition);
+      stopped_.erase(partition);
       std::erase_if(starting_, [&](const PartitionStart& start) { return start.partition == partition; });
       if (const auto run = runs_.find(partition); run != runs_.end()) {
         run->second->Cancel();
@@ -381,23 +587,33 @@ class Consumer::Impl {
     };
     while (busy() && clock_.SinceBoot() < deadline) clock_.SleepFor(std::chrono::milliseconds{1}, {});
     CrashPoint("inbox.before_handover");
+    saver_.SaveThrough(gate_, leaving);
     std::vector<PartitionOffset> positions;
     std::vector<AttachedPartition> attached;
     for (const auto& run : leaving) {
-      if (const auto low = run->low_water()) positions.push_back({run->partition(), *low});
+      if (const auto done = CommittableOf(*run)) positions.push_back({run->partition(), *done});
       // One that is still busy may die with its transaction: that is for its heir to know.
       if (run->busy.load() == 0) {
         AttachedPartition name;
         name.partition = run->partition();
-        name.epoch = run->attached().epoch;
+        name.epoch = run->epoch();
         attached.push_back(std::move(name));
       }
       runs_.erase(run->partition());
       committed_.erase(run->partition());
     }
+    saver_.Watch(runs_);
     if (!positions.empty() && subscription_) (void)subscription_->Commit(positions, true);
     if (attached.empty()) return;
     if (auto store = gate_.Store(); !store || !(*store)->Detach(attached)) gate_.Drop();
+  }
+
+  /// What the broker may be told: not more than the store knows, so that its position is never behind the group's.
+  std::optional<std::int64_t> CommittableOf(const PartitionRun& run) const {
+    if (run.superseded_after()) return std::nullopt;
+    const auto low = run.low_water();
+    if (!low || options_.mode == InboxMode::kOffsets) return low;
+    return std::min(*low, run.saved());
   }
 
   void Dispatch(ReceivedMessage message) {
@@ -435,7 +651,9 @@ class Consumer::Impl {
     commit_at_ = clock_.SinceBoot() + options_.commit_interval;
     std::vector<PartitionOffset> positions;
     for (const auto& [partition, run] : runs_) {
-      const auto low = run->low_water();
+      // The first message of a partition that was empty: from now on it tells the topic.
+      if (auto& anchor = anchors_[partition]; !anchor) anchor = run->witness();
+      const auto low = CommittableOf(*run);
       if (!low) continue;
       auto& committed = committed_[partition];
       if (*low <= committed) continue;
@@ -450,7 +668,9 @@ class Consumer::Impl {
 
   /// Silence proves nothing. A member without partitions stands by: what the others have may become its own.
   bool CaughtUp() const {
-    if (!subscription_ || runs_.empty() || !unattached_.empty() || paused_ || in_flight_.messages > 0) return false;
+    if (!subscription_ || (runs_.empty() && stopped_.empty()) || paused_ || in_flight_.messages > 0) return false;
+    if (std::ranges::any_of(unattached_, [&](const Partition& one) { return !stopped_.contains(one); })) return false;
+    if (AnySuperseded()) return false;
     // Whoever asked for a retry and then for all there is to do means both. What was committed since the last look
     // may have made something due.
     if (nothing_due_after_ != Batches()) return false;
@@ -547,11 +767,20 @@ class Consumer::Impl {
       } else if (health.reachable && stats.store_reachable) {
         stats.problem = stats.stuck;
         stats.problem_code = stats.stuck_code;
+        if (stats.stuck.empty() && !stopped_.empty()) {
+          const Error stop = StoppedError();
+          stats.problem = stop.ToString();
+          stats.problem_code = stop.code();
+        }
+      }
+      stats.stopped.clear();
+      for (const auto& [partition, stopped] : stopped_) {
+        stats.stopped.push_back({partition, stopped.stop.code, stopped.stop.message, stopped.messages});
       }
       stats.partitions = std::move(lags);
       stats.inflight_messages = in_flight_.messages;
       stats.inflight_bytes = in_flight_.bytes;
-      if (!stats.store_reachable || !stats.broker_reachable || !stats.stuck.empty()) {
+      if (!stats.store_reachable || !stats.broker_reachable || !stats.stuck.empty() || !stopped_.empty()) {
         stats.state = ConsumerState::kHolding;
       } else {
         stats.state = runs_.empty() ? ConsumerState::kStarting : ConsumerState::kRunning;
@@ -576,6 +805,14 @@ class Consumer::Impl {
   std::uint64_t attach_troubles_ = 0;
   std::map<Partition, std::shared_ptr<PartitionRun>> runs_;
   std::map<Partition, std::int64_t> committed_;
+  struct Stopped {
+    PartitionStop stop;
+    std::int64_t messages = 0;
+    BootTime look_at{0};
+  };
+  std::map<Partition, Stopped> stopped_;
+  std::map<Partition, std::optional<Witness>> anchors_;  // what the next look at a topic compares
+  BootTime check_at_{0};
   bool paused_ = false;
   BootTime reopen_at_{0};
   std::chrono::milliseconds reopen_wait_ = kReopenMin;
@@ -587,6 +824,8 @@ class Consumer::Impl {
   std::optional<BootTime> idle_told_at_;  // when to say that we have no partitions; empty while we have some
   BootTime attach_at_{0};
   BootTime commit_at_{0};
+
+  PositionSaver saver_;
 
   // The keeper.
   Applier keeper_;

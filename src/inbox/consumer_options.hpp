@@ -50,6 +50,8 @@ struct ConsumerOptions {
   std::chrono::milliseconds commit_interval{1'000};
   std::chrono::milliseconds retry_interval{250};  ///< between looks for something to try again
   std::chrono::milliseconds tend_interval{60'000};
+  /// Between looks whether a topic that is being read is still the same.
+  std::chrono::milliseconds topic_check_interval{60'000};
   std::chrono::milliseconds handover_patience{5'000};  ///< for transactions under way when partitions leave
   std::chrono::milliseconds retry_patience{30'000};    ///< a retry that is not over by then died with its process
 };

@@ -30,6 +30,14 @@ struct PartitionLag {
   std::int64_t lag = 0;  ///< messages that are not done, as far as known
 };
 
+/// A partition of this member that is not read until an operator decides.
+struct StoppedPartition {
+  Partition partition;
+  std::string code;
+  std::string message;
+  std::int64_t messages = 0;  ///< that the broker has of it: none of them is known to be done
+};
+
 /// What a consumer knows about itself, copied out at one moment.
 struct ConsumerStats {
   std::string consumer = {};
@@ -43,6 +51,7 @@ struct ConsumerStats {
   std::string stuck_code = {};
   bool broker_reachable = true;
   std::vector<PartitionLag> partitions = {};
+  std::vector<StoppedPartition> stopped = {};
   std::uint64_t inflight_messages = 0;
   std::uint64_t inflight_bytes = 0;
   std::int64_t parked = 0;
@@ -54,16 +63,18 @@ struct ConsumerStats {
   std::uint64_t ignored = 0;
   std::uint64_t duplicates = 0;
   std::uint64_t stale = 0;
+  std::uint64_t too_old = 0;          ///< skipped, because their receipts may be forgotten
   std::uint64_t gaps_total = 0;       ///< events that had to wait for an earlier version
   std::uint64_t hash_mismatches = 0;  ///< the same id with other bytes
   std::uint64_t parked_total = 0;
   std::uint64_t dead_total = 0;
   std::uint64_t retries = 0;
   std::uint64_t batches = 0;
-  std::uint64_t rollbacks = 0;                         ///< transactions that were begun and not committed
-  std::uint64_t fenced = 0;                            ///< partitions lost while they were in use
-  std::uint64_t restarts = 0;                          ///< of a connection after an error
-  std::uint64_t pauses = 0;                            ///< of reading, because too much was under way
+  std::uint64_t rollbacks = 0;  ///< transactions that were begun and not committed
+  std::uint64_t fenced = 0;     ///< partitions lost while they were in use
+  std::uint64_t reread = 0;     ///< partitions that were read again from the position in the store
+  std::uint64_t restarts = 0;   ///< of a connection after an error
+  std::uint64_t pauses = 0;     ///< of reading, because too much was under way
   std::map<std::string, std::uint64_t> failures = {};  ///< by error code; bounded, the rest under `other`
   Histogram handler = {};
   Histogram commit_to_effect = {};  ///< from occurred-at to our commit

@@ -46,6 +46,17 @@ Ruling Mismatch(const Incoming& event) {
   return Parked(Ruling::Kind::kMismatch, std::move(note));
 }
 
+/// Kept for a person, alone and without waiting for a decision: later events of its key are not to wait for one that
+/// was most likely applied long ago.
+Ruling TooOld(const Incoming& event) {
+  ParkNote note{.state = InboxState::kSkipped, .attempts = 0};
+  note.error_code = "too_old";
+  note.error_message =
+      "receipts of that time are forgotten: it may have been applied before and is not applied again";
+  note.unit = UnitAlone(event.message);
+  return Parked(Ruling::Kind::kTooOld, std::move(note));
+}
+
 /// What code that is not ours says, or what becomes of the event for what it throws: `failed` names anything but a
 /// SealaneException.
 template <class Work>
@@ -166,12 +177,8 @@ Ruling EventJudge::Judge(const Incoming& event, const Standing& standing, const 
       return Known(Ruling::Kind::kDuplicate);
     case Standing::Known::kOtherBytes:
       return Mismatch(event);
-    case Standing::Known::kTooOld: {
-      Ruling ruling =
-          Dead("too_old", "receipts of that time are forgotten: it may have been applied before and is not again");
-      Remember(event, ruling, memory);
-      return ruling;
-    }
+    case Standing::Known::kTooOld:
+      return TooOld(event);
     case Standing::Known::kNew:
       break;
   }

@@ -19,6 +19,7 @@ struct Ruling {
     kIgnored,
     kDuplicate,
     kStale,
+    kTooOld,    ///< may have been applied before: kept, skipped
     kMismatch,  ///< known id, other bytes: set aside for a person
     kWaits,     ///< behind an earlier event of its unit
     kGap,

@@ -1,8 +1,10 @@
 #include <array>
+#include <charconv>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/time_text.hpp"
 #include "inbox/inbox_store.hpp"
 
 namespace sealane {
@@ -51,6 +53,31 @@ std::string_view ToString(InboxState state) {
 }
 std::optional<InboxState> ParseInboxState(std::string_view text) {
   return ValueIn(kStates, text);
+}
+
+std::string ToString(const ResumePoint& point) {
+  switch (point.kind) {
+    case ResumePoint::Kind::kBeginning:
+      return "beginning";
+    case ResumePoint::Kind::kGroup:
+      return "group";
+    case ResumePoint::Kind::kOffset:
+      return std::to_string(point.offset);
+    case ResumePoint::Kind::kTime:
+      return ToRfc3339(point.time);
+  }
+  return {};
+}
+std::optional<ResumePoint> ParseResumePoint(std::string_view text) {
+  if (text == "beginning") return ResumePoint{.kind = ResumePoint::Kind::kBeginning};
+  if (text == "group") return ResumePoint{.kind = ResumePoint::Kind::kGroup};
+  std::int64_t offset = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), offset);
+  if (error == std::errc() && end == text.data() + text.size() && offset >= 0) {
+    return ResumePoint{.kind = ResumePoint::Kind::kOffset, .offset = offset};
+  }
+  if (const auto time = ParseRfc3339(text)) return ResumePoint{.kind = ResumePoint::Kind::kTime, .time = *time};
+  return std::nullopt;
 }
 
 Status CheckMove(const ProgressMove& move) {

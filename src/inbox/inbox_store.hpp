@@ -61,6 +61,34 @@ struct Standing {
       0;  ///< of its aggregate, locked to the end of the transaction; only with guard_versions
 };
 
+/// A message that was done, by its offset and a fingerprint (16 bytes): as long as it is still there, it tells
+/// whether a topic is the one that was read before.
+struct Witness {
+  std::int64_t offset = 0;
+  std::string fingerprint;
+  friend bool operator==(const Witness&, const Witness&) = default;
+};
+
+/// Why a partition is not read until an operator decides.
+struct PartitionStop {
+  std::string code;
+  std::string message;
+  friend bool operator==(const PartitionStop&, const PartitionStop&) = default;
+};
+
+/// Where an operator wants a partition to go on.
+struct ResumePoint {
+  enum class Kind : std::uint8_t { kBeginning, kGroup, kOffset, kTime };
+  Kind kind = Kind::kBeginning;
+  std::int64_t offset = 0;  ///< with kOffset
+  Timestamp time{};         ///< with kTime
+  friend bool operator==(const ResumePoint&, const ResumePoint&) = default;
+};
+/// `beginning`, `group`, a number, or a time as RFC 3339. The same text is kept in stores, until a member takes it
+/// up: so "now" is a time, that of the decision.
+std::string ToString(const ResumePoint& point);
+std::optional<ResumePoint> ParseResumePoint(std::string_view text);
+
 /// The step of a partition in kOffsets mode.
 struct ProgressMove {
   Partition partition;
@@ -69,6 +97,7 @@ struct ProgressMove {
   std::int64_t to = 0;     ///< not in front of `from`: a partition never goes back (kMisuse `progress_backwards`)
   /// Ids remembered up to this offset may be forgotten.
   std::optional<std::int64_t> forget_through = {};
+  std::optional<Witness> witness = {};  ///< empty: the one that is known stays
 };
 
 /// kMisuse (`progress_backwards`).
@@ -83,7 +112,7 @@ struct BatchRequest {
 
 /// Why an event is set aside.
 struct ParkNote {
-  InboxState state = InboxState::kReceived;  ///< kReceived, kGap, kFailed, kDead
+  InboxState state = InboxState::kReceived;  ///< kReceived, kGap, kFailed, kDead, kSkipped
   std::int32_t attempts = 0;
   /// With kFailed and kGap: from now, by the store's clock. What was a gap before and is one again keeps its time
   /// when that ends earlier.
@@ -139,7 +168,13 @@ struct RetryBatch {
 struct AttachedPartition {
   Partition partition;
   std::int64_t epoch = 0;                        ///< grows with every Attach()
-  std::optional<std::int64_t> next_offset = {};  ///< kOffsets: where to begin; empty: it has no position yet
+  std::optional<std::int64_t> next_offset = {};  ///< everything below is done in this store; empty: no position yet
+  std::string topic_id = {};                     ///< of the topic that the position is about; empty: not known
+  std::optional<Witness> witness = {};
+  /// It was attached before positions were kept in stores: while it has none, that of the group counts.
+  bool follows_group = false;
+  std::optional<PartitionStop> stop = {};
+  std::optional<ResumePoint> resume = {};  ///< decided by an operator: to be taken instead of next_offset
   /// kOffsets: every event that had an outcome, set aside or not; newest last, at most as many as asked for.
   std::vector<EventId> recent = {};
   std::vector<std::int64_t> recent_through = {};  ///< the offset that each of these is remembered up to
@@ -147,6 +182,15 @@ struct AttachedPartition {
   /// The event that the last owner was at when it died, and how many died there in a row.
   std::optional<std::int64_t> suspect_offset = {};
   std::int32_t suspect_deaths = 0;
+};
+
+/// The step of a position without arrivals.
+struct PositionSave {
+  Partition partition;
+  std::int64_t epoch = 0;
+  std::optional<std::int64_t> from = {};  ///< where we think it stands
+  std::int64_t to = 0;                    ///< the same as `from`: nothing is written, only compared
+  std::optional<Witness> witness = {};    ///< empty: the one that is known stays
 };
 
 struct PruneReport {
@@ -182,6 +226,11 @@ class InboxStore {
  public:
   virtual ~InboxStore() = default;
 
+  /// Which server or file answers, in which of its lives: another one after a failover, a restore, a restart. What
+  /// was committed in an earlier life may be missing in this one. As of the opening; Open() and OpenRetry() fail with
+  /// kUnavailable (`store_changed`) when it is another one by then.
+  virtual std::string life() const = 0;
+
   // ---- applying ----
 
   /// Opens a transaction, files the arrivals and says what is known of each. Two transactions that file the same
@@ -216,6 +265,14 @@ class InboxStore {
                                                         std::size_t recent_max) = 0;
   /// A clean end of our time with these. Those that somebody else has attached meanwhile are passed over.
   virtual Status Detach(std::span<const AttachedPartition> partitions) = 0;
+  /// Moves positions, in mode kRecord where batches do not. Tells the places in `saves` of those that are not in that
+  /// epoch or do not stand where we think: somebody else has them, an operator moved them, or the store lost what was
+  /// written last. They stay as they are.
+  virtual Result<std::vector<std::size_t>> SavePositions(std::span<const PositionSave> saves) = 0;
+  /// Says where a partition begins and in which topic; takes stop, resume and witness away. kFenced.
+  virtual Status Place(const AttachedPartition& partition, std::int64_t next_offset, const std::string& topic_id) = 0;
+  /// Not to be read until an operator decides; the first stop counts. kFenced.
+  virtual Status Stop(const AttachedPartition& partition, const PartitionStop& stop) = 0;
   /// Notes that the event at `offset` is about to be handled; Finish() of a batch with it takes the note away.
   virtual Status Suspect(const AttachedPartition& partition, std::int64_t offset) = 0;
   /// The partition goes well: deaths and suspicion are forgotten.

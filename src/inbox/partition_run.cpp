@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace sealane {
 
@@ -30,13 +31,17 @@ void RecentEvents::Clear() {
   forgettable_.reset();
 }
 
-PartitionRun::PartitionRun(AttachedPartition attached, std::size_t recent_max)
-    : position(attached.next_offset),
-      partition_(attached.partition),
+PartitionRun::PartitionRun(AttachedPartition attached, std::string life, std::size_t recent_max)
+    : partition_(attached.partition),
+      life_(std::move(life)),
+      epoch_(attached.epoch),
       attached_(std::move(attached)),
+      position_(attached_.next_offset.value_or(0)),
       recent_(recent_max),
       serial_(attached_.deaths >= kDeathsUntilCare || attached_.suspect_deaths > 0),
-      careful_(serial_) {
+      careful_(serial_),
+      saved_(position_) {
+  if (attached_.witness) done_.emplace(attached_.witness->offset, *attached_.witness);
   LoadRecent();
 }
 
@@ -48,11 +53,15 @@ void PartitionRun::LoadRecent() {
   attached_.recent_through.clear();
 }
 
-void PartitionRun::Reattach(AttachedPartition attached) {
-  attached_ = std::move(attached);
-  position = attached_.next_offset;
-  recent_.Clear();
-  LoadRecent();
+void PartitionRun::Supersede(std::uint64_t polls) {
+  const std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  if (!superseded_after_) superseded_after_ = polls;
+}
+
+std::optional<std::uint64_t> PartitionRun::superseded_after() const {
+  const std::lock_guard lock(mutex_);
+  return superseded_after_;
 }
 
 void PartitionRun::Begin(std::int64_t offset) {
@@ -61,12 +70,61 @@ void PartitionRun::Begin(std::int64_t offset) {
   next_ = std::max(next_.value_or(offset + 1), offset + 1);
 }
 
-void PartitionRun::Finish(std::int64_t offset) {
+void PartitionRun::Finish(std::int64_t offset, std::optional<Witness> witness) {
   const std::lock_guard lock(mutex_);
   const auto at = open_.find(offset);
   if (at == open_.end()) return;
   at->second = true;
   while (!open_.empty() && open_.begin()->second) open_.erase(open_.begin());
+  if (!witness) return;
+  done_.emplace(witness->offset, *std::move(witness));
+  // Of those below everything that is open, the newest is enough.
+  const std::int64_t low = open_.empty() ? *next_ : open_.begin()->first;
+  ForgetWitnessesBelow(low);
+}
+
+void PartitionRun::ForgetWitnessesBelow(std::int64_t offset) {
+  auto newest = done_.lower_bound(offset);
+  if (newest == done_.begin()) return;
+  done_.erase(done_.begin(), std::prev(newest));
+}
+
+PositionSave PartitionRun::NextSave() const {
+  const std::lock_guard lock(mutex_);
+  const std::int64_t low = open_.empty() ? next_.value_or(saved_) : open_.begin()->first;
+  PositionSave save{.partition = partition_, .epoch = epoch_, .from = saved_, .to = std::max(saved_, low)};
+  if (save.to == saved_) return save;
+  const auto above = done_.lower_bound(save.to);
+  if (above != done_.begin()) {
+    save.witness = std::prev(above)->second;
+  } else {
+    // A position without a witness could be taken for one in another topic. The end of the batch brings one.
+    save.to = saved_;
+  }
+  return save;
+}
+
+void PartitionRun::Saved(const PositionSave& save) {
+  const std::lock_guard lock(mutex_);
+  saved_ = std::max(saved_, save.to);
+}
+
+std::int64_t PartitionRun::saved() const {
+  const std::lock_guard lock(mutex_);
+  return saved_;
+}
+
+std::optional<Witness> PartitionRun::witness() const {
+  const std::lock_guard lock(mutex_);
+  if (done_.empty()) return std::nullopt;
+  return done_.begin()->second;
+}
+
+void PartitionRun::Moved(std::int64_t to, const Witness& witness) {
+  position_ = to;
+  const std::lock_guard lock(mutex_);
+  done_.clear();
+  done_.emplace(witness.offset, witness);
 }
 
 std::optional<std::int64_t> PartitionRun::low_water() const {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_set>
 #include <utility>
 
@@ -40,9 +41,13 @@ class RecentEvents {
 /// Our time with one partition, from gaining it to losing it. Shared between the thread that polls and the workers.
 class PartitionRun {
  public:
-  PartitionRun(AttachedPartition attached, std::size_t recent_max);
+  /// `attached` has a position; `life` is that of the store in which it was attached.
+  PartitionRun(AttachedPartition attached, std::string life, std::size_t recent_max);
 
   const Partition& partition() const { return partition_; }
+  /// What was committed for this run is known in this life of the store, and maybe in no other.
+  const std::string& life() const { return life_; }
+  std::int64_t epoch() const { return epoch_; }
 
   // ---- any thread ----
 
@@ -50,13 +55,28 @@ class PartitionRun {
   void Cancel() { cancelled_ = true; }
   bool cancelled() const { return cancelled_; }
 
+  /// The store is not where we think, or another one: nothing of this run counts any more, and the partition is to be
+  /// attached again and read from where the store says. `polls`: how often the broker was asked before.
+  void Supersede(std::uint64_t polls);
+  /// Empty: it still counts.
+  std::optional<std::uint64_t> superseded_after() const;
+
   /// A message was handed to a worker. Offsets grow.
   void Begin(std::int64_t offset);
-  /// It is done: applied, known already, or set aside.
-  void Finish(std::int64_t offset);
+  /// It is done: applied, known already, or parked. The last of a batch brings a witness.
+  void Finish(std::int64_t offset, std::optional<Witness> witness = {});
   /// Everything below is done; empty before the first message. This is what may be committed.
   std::optional<std::int64_t> low_water() const;
   std::size_t in_flight() const;
+
+  /// With receipts: the step that the position in the store lags behind, or none but a comparison.
+  PositionSave NextSave() const;
+  void Saved(const PositionSave& save);
+  /// With receipts: where the position in the store is, as far as it was answered.
+  std::int64_t saved() const;
+  /// The newest message that was done and is below the position in the store; empty before the first.
+  std::optional<Witness> witness() const;
+
   /// Messages that a worker is at right now; they end soon, unlike those that merely wait in a queue.
   std::atomic<int> busy = 0;
 
@@ -71,26 +91,33 @@ class PartitionRun {
 
   AttachedPartition& attached() { return attached_; }
   RecentEvents& recent() { return recent_; }
-  /// Takes what a second Attach() said.
-  void Reattach(AttachedPartition attached);
-  /// The position in the store: what the next move starts from; empty: wherever the first message is.
-  std::optional<std::int64_t> position;
+  /// Without receipts: the position in the store, where the next move starts.
+  std::int64_t position() const { return position_; }
+  void Moved(std::int64_t to, const Witness& witness);
   /// Events that went well in careful mode.
   std::int32_t went_well = 0;
   void EndCare() { careful_ = false; }
 
  private:
   void LoadRecent();
+  void ForgetWitnessesBelow(std::int64_t offset);  // but for the newest of them
 
-  const Partition partition_;  // for any thread, while attached_ is replaced
+  const Partition partition_;
+  const std::string life_;
+  const std::int64_t epoch_;
   AttachedPartition attached_;
+  std::atomic<std::int64_t> position_;
   RecentEvents recent_;
   std::atomic<bool> cancelled_ = false;
   const bool serial_;
   std::atomic<bool> careful_;
   mutable std::mutex mutex_;
-  std::map<std::int64_t, bool> open_;  // guarded by mutex_, as is the next: offset -> done
-  std::optional<std::int64_t> next_;   // after the newest that began
+  // Guarded by mutex_.
+  std::optional<std::uint64_t> superseded_after_;
+  std::map<std::int64_t, bool> open_;     // offset -> done
+  std::optional<std::int64_t> next_;      // after the newest that began
+  std::int64_t saved_;                    // with receipts: the position in the store
+  std::map<std::int64_t, Witness> done_;  // witnesses that are not below the saved position, and the last that is
 };
 
 inline constexpr std::int32_t kDeathsUntilCare = 2;

@@ -5,14 +5,13 @@
 
 #include "base/crash_point.hpp"
 #include "base/log.hpp"
+#include "inbox/partition_start.hpp"
 
 namespace sealane {
 namespace {
 
 constexpr std::chrono::milliseconds kWaitMin{100};
 constexpr std::chrono::milliseconds kWaitMax{5'000};
-/// A poll that ends may have begun before the fencing; the next one did not.
-constexpr std::uint64_t kPollsUntilReattached = 2;
 /// So many events without a death end the care.
 constexpr std::int32_t kWellUntilCalm = 100;
 
@@ -94,9 +93,15 @@ void Worker::Take() {
   }
 }
 
-void Worker::DropFront(std::size_t count, bool finished) {
+void Worker::DropFront(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
-    if (finished) held_[i].run->Finish(events_[i].message.offset);
+    // The last of each partition is what it is recognised by. Without receipts the move has brought it already.
+    const auto same = [&](const Held& later) { return later.run == held_[i].run; };
+    const bool last =
+        options_.mode == InboxMode::kRecord && std::none_of(held_.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                                                            held_.begin() + static_cast<std::ptrdiff_t>(count), same);
+    held_[i].run->Finish(events_[i].message.offset,
+                         last ? std::optional(WitnessOf(events_[i].message)) : std::nullopt);
     in_flight_.bytes -= held_[i].bytes;
     --in_flight_.messages;
   }
@@ -122,12 +127,15 @@ void Worker::DropCancelled() {
   events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(kept), events_.end());
 }
 
-void Worker::DropPassed() {
-  if (options_.mode != InboxMode::kOffsets || held_.empty()) return;
-  const std::optional<std::int64_t>& position = held_.front().run->position;
-  std::size_t passed = 0;
-  while (passed < events_.size() && position && events_[passed].message.offset < *position) ++passed;
-  DropFront(passed, true);
+bool Worker::SupersedeOthers() {
+  auto store = applier_.StoreOf(held_.front().run->life());
+  if (!store) return false;
+  const std::string life = (*store)->life();
+  for (const Held& held : held_) {
+    if (held.run->life() != life) held.run->Supersede(in_flight_.polls);
+  }
+  DropCancelled();
+  return true;
 }
 
 void Worker::WaitLonger() {
@@ -140,10 +148,7 @@ Worker::StepResult Worker::Step() {
     DropCancelled();
     if (!held_.empty()) return StepResult::kWaits;
   }
-  if (held_.empty()) {
-    fenced_ = false;
-    Take();
-  }
+  if (held_.empty()) Take();
   // Busy before the last look: whoever cancels a run and then sees it idle can be sure that nothing of it begins.
   std::vector<PartitionRun*> runs;
   for (const Held& held : held_) {
@@ -154,31 +159,27 @@ Worker::StepResult Worker::Step() {
   const Busy busy(runs);
   DropCancelled();
   if (runs.empty()) {
-    applier_.Rest();
+    applier_.LetGo();
     return StepResult::kNothing;
   }
-  if (fenced_ && !held_.empty()) Reattach();
-  DropPassed();
-  if (held_.empty()) return StepResult::kWorked;
-  if (fenced_) {
+  if (!held_.empty() && !SupersedeOthers()) {
     WaitLonger();
     return StepResult::kWaits;
   }
+  if (held_.empty()) return StepResult::kWorked;
   std::size_t done = 0;
   const ApplyEnd end = held_.front().run->careful() ? ApplyCarefully(done) : ApplyHeld(done);
   CrashPoint("inbox.applied");
-  DropFront(done, true);
+  DropFront(done);
   switch (end) {
     case ApplyEnd::kDone:
       wait_ = std::chrono::milliseconds{0};
       wait_until_ = BootTime{0};
       return StepResult::kWorked;
     case ApplyEnd::kFenced:
-      // The broker may be about to tell that the partition is not ours any more; it is asked first.
-      fenced_ = true;
-      polls_when_fenced_ = in_flight_.polls;
+      if (!held_.empty()) held_.front().run->Supersede(in_flight_.polls);
       counters_.Update([](ConsumerStats& stats) { ++stats.fenced; });
-      break;
+      return StepResult::kWorked;
     case ApplyEnd::kCancelled:
       return StepResult::kWorked;
     case ApplyEnd::kTryLater:
@@ -224,27 +225,6 @@ ApplyEnd Worker::ApplyCarefully(std::size_t& done) {
   store = applier_.Store();
   if (store && (*store)->Calm(attached)) run.EndCare();
   return end;
-}
-
-void Worker::Reattach() {
-  PartitionRun& run = *held_.front().run;
-  if (in_flight_.polls - polls_when_fenced_ < kPollsUntilReattached) return;
-  auto store = applier_.Store();
-  if (!store) return;
-  if (options_.mode == InboxMode::kOffsets) {
-    // If it is still ours (a commit in doubt), this is no death of an owner.
-    if (!(*store)->Detach({&run.attached(), 1})) {
-      applier_.Drop();
-      return;
-    }
-    auto attached = (*store)->Attach({&run.partition(), 1}, options_.recent_max);
-    if (!attached || attached->size() != 1) {
-      applier_.Drop();
-      return;
-    }
-    run.Reattach(std::move(attached->front()));
-  }
-  fenced_ = false;
 }
 
 void Worker::Run(std::stop_token stop) {

@@ -58,12 +58,12 @@ class Worker {
   void Take();
   bool Fits(const Job& job) const;
   void DropCancelled();
-  void DropFront(std::size_t count, bool finished);
-  /// Without receipts: whoever had the partition meanwhile has done what is in front of its position.
-  void DropPassed();
+  void DropFront(std::size_t count);
+  /// Gives up what was read in another life of the store: effects before it may be missing there. False while the
+  /// store cannot be reached.
+  bool SupersedeOthers();
   ApplyEnd ApplyHeld(std::size_t& done);
   ApplyEnd ApplyCarefully(std::size_t& done);
-  void Reattach();
   void WaitLonger();
 
   const ConsumerOptions& options_;
@@ -75,8 +75,6 @@ class Worker {
   // The batch in hand: `events_[i]` came through `held_[i]`.
   std::vector<Incoming> events_;
   std::vector<Held> held_;
-  bool fenced_ = false;
-  std::uint64_t polls_when_fenced_ = 0;
   BootTime wait_until_{0};
   std::chrono::milliseconds wait_{0};
 

@@ -163,7 +163,7 @@ Result<Database> Database::Open(const std::string& path, IfMissing if_missing, s
     SEALANE_RETURN_IF_ERROR(database.Execute("PRAGMA synchronous=FULL; PRAGMA auto_vacuum=INCREMENTAL"));
     SEALANE_RETURN_IF_ERROR(database.UseWal(patience));
     // Compared with what is open: the path may have been given to another file in between.
-    database.file_ = FileId::At(path).value_or(FileId{});
+    database.file_ = FileId::At(database.path_).value_or(FileId{});
     SEALANE_RETURN_IF_ERROR(database.RequireCurrent());
     SEALANE_RETURN_IF_ERROR(database.MakeTables(clock.Now()));
     if (change.replaced) SEALANE_RETURN_IF_ERROR(database.CheckWhole());

@@ -79,7 +79,7 @@ class Database {
   struct Close {
     void operator()(sqlite3* connection) const { sqlite3_close_v2(connection); }
   };
-  Database(sqlite3* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
+  Database(sqlite3* handle, const std::string& path) : handle_(handle), path_(AbsolutePath(path)) {}
   Status UseWal(std::chrono::milliseconds patience) const;
   Status MakeTables(Timestamp now) const;
   Status CheckFormat() const;

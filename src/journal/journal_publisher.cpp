@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/file_id.hpp"
 #include "broker/interruption.hpp"
 #include "journal/batch_writer.hpp"
 
@@ -214,7 +215,9 @@ Result<std::unique_ptr<Publisher>> OpenJournalPublisher(const JournalOptions& op
                  fmt::format("a topic cannot have {} partitions", options.partitions))
         .WithHint(fmt::format("choose 1 to {}", kJournalPartitionsMax));
   }
-  auto publisher = std::make_unique<JournalPublisher>(options, clock);
+  JournalOptions kept = options;
+  kept.path = AbsolutePath(options.path);  // it is opened again after trouble
+  auto publisher = std::make_unique<JournalPublisher>(std::move(kept), clock);
   SEALANE_RETURN_IF_ERROR(publisher->Open());
   return std::unique_ptr<Publisher>(std::move(publisher));
 }

@@ -66,6 +66,14 @@ class JournalReader::Impl {
                                    "p.first_offset), 0)), 0) FROM journal_partitions p "
                                    "JOIN journal_topics t USING (topic_id) LEFT JOIN journal_group_offsets g "
                                    "ON g.partition_id = p.partition_id AND g.group_name = ? WHERE t.name = ?"));
+    SEALANE_ASSIGN_OR_RETURN(place_,
+                             database_.Prepare("SELECT t.topic_id, p.first_offset, p.next_offset, g.next_offset "
+                                               "FROM journal_topics t JOIN journal_partitions p USING (topic_id) "
+                                               "LEFT JOIN journal_group_offsets g ON g.partition_id = p.partition_id "
+                                               "AND g.group_name = ? WHERE t.name = ? AND p.partition = ?"));
+    SEALANE_ASSIGN_OR_RETURN(since_,
+                             database_.Prepare("SELECT place FROM journal_messages WHERE place >= ? AND place < ? "
+                                               "AND published_at >= ? ORDER BY place LIMIT 1"));
     SEALANE_ASSIGN_OR_RETURN(version_, database_.Prepare("PRAGMA data_version"));
     return Ok();
   }
@@ -123,6 +131,28 @@ class JournalReader::Impl {
       found.push_back(std::move(message));
     }
     return found;
+  }
+
+  Result<std::optional<JournalPlace>> Find(std::string_view group, std::string_view topic, std::int32_t partition) {
+    SEALANE_RETURN_IF_ERROR(database_.RequireCurrent());
+    const ResetAtEnd end_of_reading(place_);
+    place_.Bind(group).Bind(topic).Bind(std::int64_t{partition});
+    SEALANE_ASSIGN_OR_RETURN(const bool found, place_.Step());
+    if (!found) return std::optional<JournalPlace>();
+    return std::optional(JournalPlace{.topic_id = place_.Int(0),
+                                      .first_offset = place_.Int(1),
+                                      .next_offset = place_.Int(2),
+                                      .group = place_.IsNull(3) ? std::nullopt : std::optional(place_.Int(3))});
+  }
+
+  Result<std::optional<std::int64_t>> OffsetAt(std::string_view topic, std::int32_t partition, Timestamp time) {
+    SEALANE_RETURN_IF_ERROR(database_.RequireCurrent());
+    SEALANE_ASSIGN_OR_RETURN(const auto id, PartitionId(topic, partition));
+    if (!id) return std::optional<std::int64_t>();
+    const ResetAtEnd end_of_reading(since_);
+    since_.Bind(journal::RowIdOf(*id, 0)).Bind(journal::RowIdOf(*id + 1, 0)).Bind(time);
+    SEALANE_ASSIGN_OR_RETURN(const bool found, since_.Step());
+    return found ? std::optional(since_.Int(0) - journal::RowIdOf(*id, 0)) : std::nullopt;
   }
 
   Result<std::int64_t> Unread(std::string_view group, std::string_view topic) {
@@ -188,6 +218,8 @@ class JournalReader::Impl {
   Query partition_id_;
   Query messages_;
   Query unread_;
+  Query place_;
+  Query since_;
   Query version_;
   std::int64_t seen_version_ = -1;
 };
@@ -218,6 +250,16 @@ Result<std::vector<JournalPartition>> JournalReader::Partitions(std::string_view
 Result<std::vector<JournalMessage>> JournalReader::Read(std::string_view topic, std::int32_t partition,
                                                         std::int64_t offset, const JournalReadLimits& limits) {
   return impl_->Read(topic, partition, offset, limits);
+}
+
+Result<std::optional<JournalPlace>> JournalReader::Find(std::string_view group, std::string_view topic,
+                                                        std::int32_t partition) {
+  return impl_->Find(group, topic, partition);
+}
+
+Result<std::optional<std::int64_t>> JournalReader::OffsetAt(std::string_view topic, std::int32_t partition,
+                                                            Timestamp time) {
+  return impl_->OffsetAt(topic, partition, time);
 }
 
 Result<std::int64_t> JournalReader::Unread(std::string_view group, std::string_view topic) {

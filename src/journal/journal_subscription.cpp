@@ -45,6 +45,15 @@ Error OutOfRange(const Partition& partition, std::int64_t offset, std::int64_t f
       .WithHint("find out what was removed unread; forgetting the group lets it begin at the oldest message");
 }
 
+ReceivedMessage Received(const Partition& partition, JournalMessage message) {
+  return {.partition = partition,
+          .offset = message.offset,
+          .published_at = message.published_at,
+          .key = std::move(message.key),
+          .value = std::move(message.value),
+          .headers = std::move(message.headers)};
+}
+
 class JournalSubscription final : public Subscription {
  public:
   JournalSubscription(JournalOptions journal, JournalSubscriptionOptions options, Clock& clock)
@@ -82,12 +91,49 @@ class JournalSubscription final : public Subscription {
     return std::exchange(pending_, {});
   }
 
+  Result<std::vector<PartitionFacts>> Inspect(std::span<const Partition> partitions) override {
+    std::vector<PartitionFacts> facts;
+    for (const Partition& partition : partitions) {
+      SEALANE_ASSIGN_OR_RETURN(const JournalPlace place, PlaceOf(partition));
+      // A group joins a partition at its oldest message; 0 is also where it stands when it has never committed.
+      facts.push_back({.partition = partition,
+                       .topic_id = fmt::format("{}/{}", reader_->Birth(), place.topic_id),
+                       .oldest = place.first_offset,
+                       .end = place.next_offset,
+                       .group = place.group == 0 ? std::nullopt : place.group});
+    }
+    return facts;
+  }
+
+  Result<std::vector<std::optional<ReceivedMessage>>> MessagesAt(std::span<const PartitionOffset> places) override {
+    std::vector<std::optional<ReceivedMessage>> messages;
+    for (const PartitionOffset& place : places) {
+      SEALANE_RETURN_IF_ERROR(PlaceOf(place.partition));
+      auto found = reader_->Read(place.partition.topic, place.partition.number, place.offset, {.messages_max = 1});
+      if (!found) return Unanswered(std::move(found).error());
+      const bool there = !found->empty() && found->front().offset == place.offset;
+      messages.push_back(there ? std::optional(Received(place.partition, std::move(found->front()))) : std::nullopt);
+    }
+    return messages;
+  }
+
+  Result<std::int64_t> OffsetAt(const Partition& partition, Timestamp time) override {
+    SEALANE_ASSIGN_OR_RETURN(const JournalPlace place, PlaceOf(partition));
+    auto found = reader_->OffsetAt(partition.topic, partition.number, time);
+    if (!found) return Unanswered(std::move(found).error());
+    return found->value_or(place.next_offset);
+  }
+
   Status Start(std::span<const PartitionStart> partitions) override {
     for (const PartitionStart& start : partitions) {
       Hold* const hold = Find(start.partition);
       if (hold == nullptr || hold->leaving) continue;
+      const auto owed = owed_.find(start.partition);
       hold->started = true;
-      hold->position = start.offset.value_or(hold->claim.next_offset);
+      hold->position = start.offset.value_or(owed == owed_.end() ? hold->claim.next_offset : owed->second);
+      // What a failed Poll() has read belongs to the time before.
+      std::erase_if(pending_.messages,
+                    [&](const ReceivedMessage& message) { return message.partition == start.partition; });
     }
     return Ok();
   }
@@ -144,6 +190,29 @@ class JournalSubscription final : public Subscription {
   Hold* Find(const Partition& partition) {
     const auto found = held_.find(partition);
     return found == held_.end() ? nullptr : &found->second;
+  }
+
+  // For one that waits for an answer, a journal that is busy has none.
+  static Error Unanswered(Error error) {
+    if (error.kind() != ErrorKind::kConflict) return error;
+    return Error(ErrorKind::kUnavailable, error.code(), error.message())
+        .WithNative(error.native())
+        .WithHint(error.hint());
+  }
+
+  Result<JournalPlace> PlaceOf(const Partition& partition) {
+    if (reader_ == nullptr) {
+      return Error(ErrorKind::kUnavailable, "journal_unreachable",
+                   fmt::format("journal {} is not open yet", EscapeForTerminal(journal_.path)))
+          .WithHint("wait; it is opened as soon as it is there");
+    }
+    auto place = reader_->Find(options_.group, partition.topic, partition.number);
+    if (!place) return Unanswered(std::move(place).error());
+    if (*place) return **place;
+    return Error(ErrorKind::kUnavailable, "unknown_topic",
+                 fmt::format("the journal has no partition {} of topic {}", partition.number,
+                             EscapeForTerminal(partition.topic)))
+        .WithHint("correct the name of the topic; the first message makes it");
   }
 
   Status SetPaused(std::span<const Partition> partitions, bool paused) {
@@ -217,6 +286,9 @@ class JournalSubscription final : public Subscription {
       if (const Hold* const hold = Find(partition)) positions.emplace_back(hold->claim, offset);
     }
     SEALANE_RETURN_IF_ERROR(member_->AcknowledgeAll(positions));
+    for (const auto& [partition, offset] : owed_) {
+      if (Hold* const hold = Find(partition)) hold->claim.next_offset = std::max(hold->claim.next_offset, offset);
+    }
     owed_.clear();
     flush_at_ = clock_.SinceBoot() + kCommitEvery;
     return Ok();
@@ -311,12 +383,7 @@ class JournalSubscription final : public Subscription {
         if (!polled.messages.empty()) return false;
         return OutOfRange(partition, hold.position, message.offset);
       }
-      ReceivedMessage received{.partition = partition,
-                               .offset = message.offset,
-                               .published_at = message.published_at,
-                               .key = std::move(message.key),
-                               .value = std::move(message.value),
-                               .headers = std::move(message.headers)};
+      ReceivedMessage received = Received(partition, std::move(message));
       bytes += received.bytes();
       const bool full = polled.messages.size() >= limits.messages_max || bytes > limits.bytes_max;
       if (full && !polled.messages.empty()) return false;
@@ -350,7 +417,9 @@ class JournalSubscription final : public Subscription {
 
 Result<std::unique_ptr<Subscription>> OpenJournalSubscription(const JournalOptions& journal,
                                                               JournalSubscriptionOptions options, Clock& clock) {
-  auto subscription = std::make_unique<JournalSubscription>(journal, std::move(options), clock);
+  JournalOptions kept = journal;
+  kept.path = AbsolutePath(journal.path);  // it is opened again after trouble
+  auto subscription = std::make_unique<JournalSubscription>(std::move(kept), std::move(options), clock);
   if (Status joined = subscription->Join(); !joined && !Passes(joined.error())) return std::move(joined).error();
   return std::unique_ptr<Subscription>(std::move(subscription));
 }

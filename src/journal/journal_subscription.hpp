@@ -29,6 +29,10 @@ struct JournalSubscriptionOptions {
 ///
 /// Commits that are not waited for are written together, within a Poll() soon after. Waiting looks at the file at
 /// most every 50 ms, every millisecond while something happens.
+///
+/// A topic's id is the birth of the journal with the topic's number in it: a copy of the file has the same one. A
+/// group joins a partition at its oldest message and stands there until it commits; at offset 0 PartitionFacts::group
+/// is empty. OffsetAt() looks at all messages that are older.
 Result<std::unique_ptr<Subscription>> OpenJournalSubscription(const JournalOptions& journal,
                                                               JournalSubscriptionOptions options, Clock& clock);
 

@@ -34,6 +34,7 @@ Result<std::unique_ptr<Consumer>> Consumer::Make(Conf conf, std::span<const std:
   }
   (void)conf.release();  // the consumer's now
   auto consumer = std::unique_ptr<Consumer>(new Consumer(handle));
+  if (topics.empty()) return consumer;
   PartitionList subscribed;
   for (const std::string& topic : topics) subscribed.Add({topic, RD_KAFKA_PARTITION_UA});
   if (const auto error = rd_kafka_subscribe(handle, subscribed.get()); error != RD_KAFKA_RESP_ERR_NO_ERROR) {
@@ -50,6 +51,7 @@ Consumer::Consumer(rd_kafka_t* handle) : handle_(handle), news_(nullptr), commit
 }
 
 Consumer::~Consumer() {
+  AwaitStops();
   news_.reset();
   committed_.reset();
   Destroy(handle_, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE, "consumer");
@@ -57,6 +59,26 @@ Consumer::~Consumer() {
 
 MessageHandle Consumer::Poll(milliseconds wait) {
   return MessageHandle(rd_kafka_consumer_poll(handle_, Millis(wait)));
+}
+
+rd_kafka_resp_err_t Consumer::Replace(const rd_kafka_topic_partition_list_t* partitions) {
+  AwaitStops();
+  was_assigned_ = true;
+  return rd_kafka_assign(handle_, partitions);
+}
+
+// librdkafka ends the process (an assertion in rdkafka_assignment.c, at least up to 2.12) when it is told to stop a
+// partition that it is stopping already, and rd_kafka_assign() returns before what was read so far is stopped. It is
+// when the main thread of librdkafka, which does all this in order, has answered two further questions: the first one
+// comes behind the stops, the second one behind what they leave to be done. Close() has nothing left to stop, and a
+// group that was left does not answer.
+void Consumer::AwaitStops() {
+  const bool may_be_reading = was_assigned_ && !was_closed_;
+  for (int question = 0; question < 2 && may_be_reading; ++question) {
+    rd_kafka_topic_partition_list_t* assigned = nullptr;
+    if (rd_kafka_assignment(handle_, &assigned) != RD_KAFKA_RESP_ERR_NO_ERROR) return;
+    rd_kafka_topic_partition_list_destroy(assigned);
+  }
 }
 
 rd_kafka_resp_err_t Consumer::Committed(const PartitionList& partitions, milliseconds wait) {
@@ -67,6 +89,10 @@ rd_kafka_resp_err_t Consumer::Committed(const PartitionList& partitions, millise
     if (entry.err != RD_KAFKA_RESP_ERR_NO_ERROR) return entry.err;
   }
   return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+rd_kafka_resp_err_t Consumer::OffsetsForTimes(const PartitionList& partitions, milliseconds wait) {
+  return rd_kafka_offsets_for_times(handle_, partitions.get(), Millis(wait));
 }
 
 rd_kafka_resp_err_t Consumer::Commit(const PartitionList& positions) {
@@ -114,6 +140,7 @@ bool Consumer::Close(milliseconds wait) {
   const auto deadline = steady_clock::now() + wait;
   // Answers what may be waiting for one; the listener answers what still comes.
   Unassign();
+  was_closed_ = true;
   const Queue last_news(rd_kafka_queue_new(handle_));
   if (rd_kafka_error_t* const refused = rd_kafka_consumer_close_queue(handle_, last_news.get())) {
     rd_kafka_error_destroy(refused);

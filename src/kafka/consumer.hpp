@@ -15,8 +15,8 @@
 
 namespace sealane::kafka {
 
-/// One librdkafka consumer in a group. What a rebalance brings is told to a listener, who answers it when it likes:
-/// an assignment with Assign(), a revocation with Unassign(); until then the group waits.
+/// One librdkafka consumer, in a group unless it has no topics. What a rebalance brings is told to a listener, who
+/// answers it when it likes: an assignment with Assign(), a revocation with Unassign(); until then the group waits.
 ///
 /// Used by one thread, but for Wake(). Destroying it without Close() does not leave the group.
 class Consumer {
@@ -33,7 +33,8 @@ class Consumer {
     ~Listener() = default;
   };
 
-  /// Subscribes. The listener must outlive the consumer.
+  /// Subscribes. Without topics it joins no group and reads only what Assign() names. The listener must outlive the
+  /// consumer.
   static Result<std::unique_ptr<Consumer>> Make(Conf conf, std::span<const std::string> topics, Listener& listener);
   ~Consumer();
   Consumer(const Consumer&) = delete;
@@ -45,10 +46,14 @@ class Consumer {
   void Wake() { rd_kafka_queue_yield(news_.get()); }
 
   /// Reads exactly these, from their offsets on.
-  rd_kafka_resp_err_t Assign(const PartitionList& partitions) { return rd_kafka_assign(handle_, partitions.get()); }
-  rd_kafka_resp_err_t Unassign() { return rd_kafka_assign(handle_, nullptr); }
+  rd_kafka_resp_err_t Assign(const PartitionList& partitions) { return Replace(partitions.get()); }
+  rd_kafka_resp_err_t Unassign() { return Replace(nullptr); }
   /// Asks where the group stands and sets the offsets; RD_KAFKA_OFFSET_INVALID where it never was.
   rd_kafka_resp_err_t Committed(const PartitionList& partitions, std::chrono::milliseconds wait);
+
+  /// Takes the offsets for times (milliseconds since 1970, or RD_KAFKA_OFFSET_BEGINNING or RD_KAFKA_OFFSET_END) and
+  /// sets the offset of the first message of that time or later; below 0 when there is none. Each entry has an error.
+  rd_kafka_resp_err_t OffsetsForTimes(const PartitionList& partitions, std::chrono::milliseconds wait);
 
   /// The answer comes as NextCommitted().
   rd_kafka_resp_err_t Commit(const PartitionList& positions);
@@ -68,11 +73,15 @@ class Consumer {
   /// The error behind RD_KAFKA_RESP_ERR__FATAL.
   rd_kafka_resp_err_t FatalError() const;
 
+  rd_kafka_t* handle() const { return handle_; }
+
   /// Leaves the group, unless the membership is static. False when that did not end in time.
   bool Close(std::chrono::milliseconds wait);
 
  private:
   explicit Consumer(rd_kafka_t* handle);
+  rd_kafka_resp_err_t Replace(const rd_kafka_topic_partition_list_t* partitions);
+  void AwaitStops();
   static void OnRebalance(rd_kafka_t* handle, rd_kafka_resp_err_t what, rd_kafka_topic_partition_list_t* partitions,
                           void* opaque);
   static void OnError(rd_kafka_t* handle, int error, const char* text, void* opaque);
@@ -80,6 +89,8 @@ class Consumer {
   rd_kafka_t* const handle_;
   Queue news_;
   Queue committed_;
+  bool was_assigned_ = false;
+  bool was_closed_ = false;
 };
 
 }  // namespace sealane::kafka

@@ -47,7 +47,7 @@ Error FinalError(rd_kafka_resp_err_t error, std::string_view text) {
     case RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:
       return made(ErrorKind::kCorrupt, "offset_out_of_range",
                   "retention has removed what the group had not read, or the topic was made anew: find out what is "
-                  "missing, then set the group's position with kafka-consumer-groups");
+                  "missing, then say where to go on with: sealane inbox resume");
     case RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID:
       return made(ErrorKind::kFenced, "member_fenced", "give every member of a group a name of its own");
     case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:

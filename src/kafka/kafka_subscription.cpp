@@ -16,6 +16,7 @@
 #include "kafka/consumer_errors.hpp"
 #include "kafka/health_board.hpp"
 #include "kafka/kafka_errors.hpp"
+#include "kafka/partition_queries.hpp"
 
 namespace sealane {
 namespace kafka {
@@ -27,6 +28,7 @@ using std::chrono::seconds;
 constexpr milliseconds kSliceMax{100};       // of a wait, between looks at what else is to be done
 constexpr seconds kAnswerMax{10};            // for a commit that is waited for
 constexpr milliseconds kAskMax{1'000};       // for the group's positions
+constexpr milliseconds kInspectMax{5'000};   // for what is asked about partitions
 constexpr milliseconds kTryAgainAfter{300};  // what an outage prevented
 constexpr milliseconds kProbeEvery{1'000};
 constexpr milliseconds kProbeMax{500};
@@ -43,6 +45,7 @@ struct Hold {
   Phase phase = Phase::kGained;
   bool told = false;  // that it was gained
   bool paused = false;
+  bool began_again = false;                     // it was started more than once
   bool heard_of = false;                        // something came of it since it was started
   std::int64_t next = RD_KAFKA_OFFSET_INVALID;  // where to read on; logical while the group has no position
 };
@@ -69,7 +72,8 @@ class KafkaSubscription final : public Subscription, private Consumer::Listener 
   KafkaSubscription(std::string mechanism, Clock& clock)
       : clock_(clock), board_(std::move(mechanism)), progress_at_(clock.SinceBoot()) {}
 
-  Status Open(Conf conf, std::span<const std::string> topics) {
+  Status Open(Conf conf, Conf peek_conf, std::span<const std::string> topics) {
+    peek_conf_ = std::move(peek_conf);
     SEALANE_ASSIGN_OR_RETURN(consumer_, Consumer::Make(std::move(conf), topics, *this));
     return Ok();
   }
@@ -97,12 +101,27 @@ class KafkaSubscription final : public Subscription, private Consumer::Listener 
     return HandOut(std::move(batch));
   }
 
+  Result<std::vector<PartitionFacts>> Inspect(std::span<const Partition> partitions) override {
+    return Asked(FactsOf(*consumer_, partitions, kInspectMax));
+  }
+
+  Result<std::vector<std::optional<ReceivedMessage>>> MessagesAt(std::span<const PartitionOffset> places) override {
+    return Asked(kafka::MessagesAt(*consumer_, *peek_conf_, places, kInspectMax));
+  }
+
+  Result<std::int64_t> OffsetAt(const Partition& partition, Timestamp time) override {
+    return Asked(kafka::OffsetAt(*consumer_, partition, time, kInspectMax));
+  }
+
   Status Start(std::span<const PartitionStart> partitions) override {
     for (const PartitionStart& start : partitions) {
       Hold* const hold = Find(start.partition);
-      if (hold == nullptr || !hold->told || hold->phase != Hold::Phase::kGained) continue;
-      hold->phase = Hold::Phase::kStarting;
+      if (hold == nullptr || !hold->told || hold->phase == Hold::Phase::kLeaving) continue;
+      hold->began_again = std::exchange(hold->phase, Hold::Phase::kStarting) != Hold::Phase::kGained;
+      hold->heard_of = false;
       hold->next = start.offset.value_or(RD_KAFKA_OFFSET_STORED);
+      DropSetAside(start.partition);
+      out_of_range_.erase(start.partition);
     }
     StartPending();
     return Ok();
@@ -226,12 +245,24 @@ class KafkaSubscription final : public Subscription, private Consumer::Listener 
   }
   bool IsReadable(const Partition& partition) const { return IsStarted(partition) && !Find(partition)->paused; }
 
+  // An answer is a sign of a broker.
+  template <class T>
+  Result<T> Asked(Result<T> answer) {
+    if (answer) OnProgress();
+    return answer;
+  }
+
   bool HasNews() const { return !lost_.empty() || !leaving_.empty() || !gained_.empty(); }
 
   void Forget(const Partition& partition) {
     held_.erase(partition);
     asked_.erase(partition);
     owed_.erase(partition);
+    out_of_range_.erase(partition);
+    DropSetAside(partition);
+  }
+
+  void DropSetAside(const Partition& partition) {
     std::erase_if(set_aside_, [&](const ReceivedMessage& message) { return message.partition == partition; });
   }
 
@@ -268,7 +299,7 @@ class KafkaSubscription final : public Subscription, private Consumer::Listener 
     }
     if (lost) leaving_.clear();
     for (const Partition& partition : done) Forget(partition);
-    out_of_range_.reset();
+    out_of_range_.clear();
     AnswerRevocation();
   }
 
@@ -400,7 +431,7 @@ class KafkaSubscription final : public Subscription, private Consumer::Listener 
 
   std::optional<Error> Failure() const {
     if (final_) return final_;
-    if (out_of_range_) return out_of_range_;
+    if (!out_of_range_.empty()) return out_of_range_.begin()->second;
     if (!forbidden_topics_.empty()) return forbidden_topics_.begin()->second;
     const bool refused = refused_since_ && clock_.SinceBoot() - *refused_since_ >= kRefusedFor;
     return refused ? board_.Read().problem : std::nullopt;
@@ -508,8 +539,21 @@ class KafkaSubscription final : public Subscription, private Consumer::Listener 
       forbidden_topics_.insert_or_assign(partition.topic, FinalError(remark.err, where));
     } else if (Error error = FinalError(remark.err, where); error.code() != "offset_out_of_range") {
       SetFinal(remark.err, text);
-    } else if (const Hold* const hold = Find(partition); hold != nullptr && hold->phase == Hold::Phase::kStarted) {
-      out_of_range_ = std::move(error);
+    } else if (Hold* const hold = Find(partition); hold != nullptr && hold->phase == Hold::Phase::kStarted) {
+      OnOutOfRange(partition, *hold, remark.offset, std::move(error));
+    }
+  }
+
+  // librdkafka drops what it read before a partition began again, but not this remark, and it may have stopped to
+  // read the partition because of it: a remark about another place than the new one is answered by beginning once
+  // more.
+  void OnOutOfRange(const Partition& partition, Hold& hold, std::int64_t offset, Error error) {
+    const bool of_earlier = hold.began_again && !hold.heard_of && hold.next >= 0 && offset != hold.next;
+    if (of_earlier) {
+      hold.phase = Hold::Phase::kStarting;
+      start_again_at_ = BootTime{0};
+    } else {
+      out_of_range_.insert_or_assign(partition, std::move(error));
     }
   }
 
@@ -548,7 +592,7 @@ class KafkaSubscription final : public Subscription, private Consumer::Listener 
   bool has_readable_aside_ = false;
   std::map<Partition, std::int64_t> asked_;        // the last commit
   std::map<Partition, std::int64_t> owed_;         // commits that an outage prevented
-  std::optional<Error> out_of_range_;              // until the partitions leave
+  std::map<Partition, Error> out_of_range_;        // until they leave or begin elsewhere
   std::map<std::string, Error> forbidden_topics_;  // until something comes of them
   std::optional<Error> final_;
   std::optional<BootTime> refused_since_;
@@ -562,6 +606,7 @@ class KafkaSubscription final : public Subscription, private Consumer::Listener 
   int silent_probes_ = 0;
   bool closing_ = false;
   std::atomic<bool> interrupted_{false};
+  Conf peek_conf_;
   mutable std::mutex mutex_;
   std::set<std::string> missing_topics_;  // guarded by mutex_
   std::unique_ptr<Consumer> consumer_;    // last: it calls back while it lives
@@ -573,7 +618,12 @@ class KafkaSubscription final : public Subscription, private Consumer::Listener 
 Result<std::unique_ptr<Subscription>> OpenKafkaSubscription(const KafkaSubscriptionOptions& options, Clock& clock) {
   SEALANE_ASSIGN_OR_RETURN(kafka::Conf conf, kafka::MakeConsumerConf(options));
   auto subscription = std::make_unique<kafka::KafkaSubscription>(kafka::PropertyOf(*conf, "sasl.mechanism"), clock);
-  SEALANE_RETURN_IF_ERROR(subscription->Open(std::move(conf), options.topics));
+  // The client that reads single messages is no member.
+  KafkaSubscriptionOptions nameless = options;
+  nameless.member.clear();
+  SEALANE_ASSIGN_OR_RETURN(kafka::Conf peek_conf, kafka::MakeConsumerConf(nameless));
+  SEALANE_RETURN_IF_ERROR(kafka::FetchLittle(*peek_conf));
+  SEALANE_RETURN_IF_ERROR(subscription->Open(std::move(conf), std::move(peek_conf), options.topics));
   return std::unique_ptr<Subscription>(std::move(subscription));
 }
 

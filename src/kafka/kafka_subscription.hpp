@@ -45,6 +45,10 @@ struct KafkaSubscriptionOptions {
 /// are handed out again. Only committed transactions are read. A group that has never committed begins at the oldest
 /// message; a position that the topic no longer has is an error. A topic that is not there is waited for, and
 /// health() says so.
+///
+/// Inspect(), MessagesAt() and OffsetAt() wait for at most 5 s each; mostly it is 0.2 s, because the questions queue
+/// behind fetches. Topic ids are told with librdkafka 2.3 and later only. The end is that of committed messages: an
+/// open transaction is beyond it. MessagesAt() connects a second client for the call, which joins no group.
 Result<std::unique_ptr<Subscription>> OpenKafkaSubscription(const KafkaSubscriptionOptions& options, Clock& clock);
 
 }  // namespace sealane

@@ -50,18 +50,18 @@ TransactionNumber Database::StartTransaction() {
   return ++last_transaction_;
 }
 
-void Database::Commit(TransactionNumber transaction, Changes changes) {
-  CommitOn<InboxTables>(inbox_, transaction, std::move(changes), [](InboxTables&) { return Ok(); }).value();
+Status Database::Commit(TransactionNumber transaction, Changes changes) {
+  return CommitOn<InboxTables>(data_.inbox, transaction, std::move(changes), [](InboxTables&) { return Ok(); });
 }
 
 Status Database::CommitWith(TransactionNumber transaction, Changes changes,
                             const std::function<Status(InboxTables&)>& work) {
-  return CommitOn(inbox_, transaction, std::move(changes), work);
+  return CommitOn(data_.inbox, transaction, std::move(changes), work);
 }
 
 Status Database::CommitWith(TransactionNumber transaction, Changes changes,
                             const std::function<Status(TaskTables&)>& work) {
-  return CommitOn(tasks_, transaction, std::move(changes), work);
+  return CommitOn(data_.tasks, transaction, std::move(changes), work);
 }
 
 template <class Tables>
@@ -69,6 +69,7 @@ Status Database::CommitOn(Tables& tables, TransactionNumber transaction, Changes
                           const std::function<Status(Tables&)>& work) {
   {
     const std::lock_guard lock(mutex_);
+    if (transaction <= last_of_earlier_life_) return StoreChanged();
     SEALANE_RETURN_IF_ERROR(work(tables));
     Apply(std::move(changes));
     ReleaseLocks(transaction);
@@ -81,19 +82,19 @@ void Database::Apply(Changes changes) {
   const Timestamp now = clock_.Now();
   for (Envelope& envelope : changes.events) {
     StoredMessage message;
-    message.seq = ++log_.seq_high;
-    message.lane = LaneOf(LaneHash(envelope.key), log_.lanes);
+    message.seq = ++data_.log.seq_high;
+    message.lane = LaneOf(LaneHash(envelope.key), data_.log.lanes);
     message.appended_at = now;
     message.payload_size = envelope.payload.size();
-    log_.seq_of.emplace(envelope.id, message.seq);
+    data_.log.seq_of.emplace(envelope.id, message.seq);
     message.envelope = std::move(envelope);
-    log_.log.emplace(message.seq, std::move(message));
+    data_.log.log.emplace(message.seq, std::move(message));
   }
-  for (const auto& [fingerprint, id] : changes.unique) unique_[fingerprint] = {id, now};
-  for (const auto& [aggregate, version] : changes.versions) versions_[aggregate] = version;
-  for (auto& [key, request] : changes.requests) requests_[key] = std::move(request);
-  for (NewTask& task : changes.tasks) tasks_.Add(std::move(task), now);
-  once_.merge(changes.once);
+  for (const auto& [fingerprint, id] : changes.unique) data_.unique[fingerprint] = {id, now};
+  for (const auto& [aggregate, version] : changes.versions) data_.versions[aggregate] = version;
+  for (auto& [key, request] : changes.requests) data_.requests[key] = std::move(request);
+  for (NewTask& task : changes.tasks) data_.tasks.Add(std::move(task), now);
+  data_.once.merge(changes.once);
 }
 
 void Database::Rollback(TransactionNumber transaction) {
@@ -106,6 +107,23 @@ void Database::Rollback(TransactionNumber transaction) {
 
 void Database::ReleaseLocks(TransactionNumber transaction) {
   std::erase_if(locks_, [&](const auto& held) { return held.second == transaction; });
+}
+
+Snapshot Database::TakeSnapshot() const {
+  const std::lock_guard lock(mutex_);
+  return data_;
+}
+
+void Database::Restore(const Snapshot& snapshot) {
+  {
+    const std::lock_guard lock(mutex_);
+    const std::int64_t life = data_.inbox.life + 1;
+    data_ = snapshot;
+    data_.inbox.life = life;
+    last_of_earlier_life_ = last_transaction_;
+    locks_.clear();
+  }
+  released_.notify_all();
 }
 
 Database::LockAnswer Database::TryLock(TransactionNumber transaction, const std::string& name) {
@@ -134,38 +152,39 @@ void Database::Unlock(const std::string& name) {
 
 std::optional<EventId> Database::FindUnique(const Fingerprint& fingerprint) const {
   const std::lock_guard lock(mutex_);
-  const auto found = unique_.find(fingerprint);
-  return found == unique_.end() ? std::nullopt : std::optional(found->second.event_id);
+  const auto found = data_.unique.find(fingerprint);
+  return found == data_.unique.end() ? std::nullopt : std::optional(found->second.event_id);
 }
 
 std::int64_t Database::FindVersion(const AggregateKey& aggregate) const {
   const std::lock_guard lock(mutex_);
-  const auto found = versions_.find(aggregate);
-  return found == versions_.end() ? 0 : found->second;
+  const auto found = data_.versions.find(aggregate);
+  return found == data_.versions.end() ? 0 : found->second;
 }
 
 bool Database::HasOnce(const OnceKey& key) const {
   const std::lock_guard lock(mutex_);
-  return once_.contains(key);
+  return data_.once.contains(key);
 }
 
 std::optional<Request> Database::FindRequest(const RequestKey& key) const {
   const std::lock_guard lock(mutex_);
-  const auto found = requests_.find(key);
-  return found == requests_.end() ? std::nullopt : std::optional(found->second);
+  const auto found = data_.requests.find(key);
+  return found == data_.requests.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::optional<NewTask> Database::FindTask(const TaskName& name) const {
   const std::lock_guard lock(mutex_);
-  const auto place = tasks_.place_of_name.find(name);
-  return place == tasks_.place_of_name.end() ? std::nullopt : std::optional(tasks_.tasks.at(place->second).task);
+  const auto place = data_.tasks.place_of_name.find(name);
+  return place == data_.tasks.place_of_name.end() ? std::nullopt
+                                                  : std::optional(data_.tasks.tasks.at(place->second).task);
 }
 
 std::vector<StoredMessage> Database::List(const MessageFilter& filter) const {
   const std::lock_guard lock(mutex_);
   const std::size_t limit = std::clamp<std::size_t>(filter.limit, 1, MessageFilter::kListMax);
   std::vector<StoredMessage> messages;
-  for (auto entry = log_.log.rbegin(); entry != log_.log.rend() && messages.size() < limit; ++entry) {
+  for (auto entry = data_.log.log.rbegin(); entry != data_.log.log.rend() && messages.size() < limit; ++entry) {
     StoredMessage message = Show(entry->second);
     if (!Fits(filter, message)) continue;
     messages.push_back(std::move(message));
@@ -178,32 +197,34 @@ std::vector<StoredMessage> Database::List(const MessageFilter& filter) const {
 
 std::optional<StoredMessage> Database::Find(const EventId& id) const {
   const std::lock_guard lock(mutex_);
-  const auto seq = log_.seq_of.find(id);
-  return seq == log_.seq_of.end() ? std::nullopt : std::optional(Show(log_.log.at(seq->second)));
+  const auto seq = data_.log.seq_of.find(id);
+  return seq == data_.log.seq_of.end() ? std::nullopt : std::optional(Show(data_.log.log.at(seq->second)));
 }
 
 StoredMessage Database::Show(const StoredMessage& message) const {
   StoredMessage shown = message;
-  for (const auto& [name, route] : log_.routes) shown.routes.push_back(StatusOf(message, name, route, clock_.Now()));
+  for (const auto& [name, route] : data_.log.routes)
+    shown.routes.push_back(StatusOf(message, name, route, clock_.Now()));
   return shown;
 }
 
 void Database::Erase(const EventId& id) {
   const std::lock_guard lock(mutex_);
-  const auto seq = log_.seq_of.find(id);
-  if (seq == log_.seq_of.end()) return;
-  log_.log.erase(seq->second);
-  log_.seq_of.erase(seq);
+  const auto seq = data_.log.seq_of.find(id);
+  if (seq == data_.log.seq_of.end()) return;
+  data_.log.log.erase(seq->second);
+  data_.log.seq_of.erase(seq);
 }
 
 SweepReport Database::ForgetExpired(std::size_t limit) {
   const Timestamp now = clock_.Now();
   const std::lock_guard lock(mutex_);
   SweepReport report;
-  report.unique_forgotten =
-      EraseSome(unique_, limit, [&](const UniqueRecord& record) { return record.created_at < now - kUniqueMemory; });
+  report.unique_forgotten = EraseSome(data_.unique, limit, [&](const Snapshot::UniqueRecord& record) {
+    return record.created_at < now - kUniqueMemory;
+  });
   report.idempotency_forgotten =
-      EraseSome(requests_, limit, [&](const Request& request) { return request.expires_at < now; });
+      EraseSome(data_.requests, limit, [&](const Request& request) { return request.expires_at < now; });
   return report;
 }
 

@@ -45,6 +45,24 @@ struct Changes {
   std::set<OnceKey> once;
 };
 
+/// Everything that is committed.
+struct Snapshot {
+  struct UniqueRecord {
+    EventId event_id;
+    Timestamp created_at{};
+  };
+
+  explicit Snapshot(std::int32_t lanes) : log(lanes) {}
+
+  LogState log;
+  InboxTables inbox = {};
+  TaskTables tasks = {};
+  std::map<Fingerprint, UniqueRecord> unique = {};
+  std::map<AggregateKey, std::int64_t> versions = {};
+  std::map<RequestKey, Request> requests = {};
+  std::set<OnceKey> once = {};
+};
+
 /// Names one open transaction.
 using TransactionNumber = std::uint64_t;
 
@@ -52,18 +70,23 @@ using TransactionNumber = std::uint64_t;
 class Database {
  public:
   Database(Clock& clock, std::chrono::milliseconds lock_wait, std::int32_t lanes)
-      : clock_(clock), lock_wait_(lock_wait), log_(lanes) {}
+      : clock_(clock), lock_wait_(lock_wait), data_(lanes) {}
 
   Clock& clock() const { return clock_; }
   TransactionNumber StartTransaction();
-  /// Makes the changes visible, all at once, and ends the transaction.
-  void Commit(TransactionNumber transaction, Changes changes);
+  /// Makes the changes visible, all at once, and ends the transaction. kUnavailable (`store_changed`) when it was
+  /// started before a Restore(); so do the other ways to commit.
+  Status Commit(TransactionNumber transaction, Changes changes);
   /// The same together with what `work` does to the inboxes. When that refuses, it has changed nothing, and neither
   /// does this.
   Status CommitWith(TransactionNumber transaction, Changes changes, const std::function<Status(InboxTables&)>& work);
   /// The same with what it does to the tasks.
   Status CommitWith(TransactionNumber transaction, Changes changes, const std::function<Status(TaskTables&)>& work);
   void Rollback(TransactionNumber transaction);
+
+  Snapshot TakeSnapshot() const;
+  /// See memory::Restore().
+  void Restore(const Snapshot& snapshot);
 
   enum class LockAnswer { kTaken, kHadIt, kHeldByOther };
   /// Takes the lock until the end of the transaction, or says who has it.
@@ -90,37 +113,33 @@ class Database {
   template <class Work>
   auto WithLog(const Work& work) {
     const std::lock_guard lock(mutex_);
-    return work(log_);
+    return work(data_.log);
   }
   /// The same on the inboxes.
   template <class Work>
   auto WithInbox(const Work& work) {
     const std::lock_guard lock(mutex_);
-    return work(inbox_);
+    return work(data_.inbox);
   }
   /// The same on the tasks.
   template <class Work>
   auto WithTasks(const Work& work) {
     const std::lock_guard lock(mutex_);
-    return work(tasks_);
+    return work(data_.tasks);
   }
   /// The same on both, because what operators do to inboxes is written to the audit trail next to the log.
   template <class Work>
   auto WithLogAndInbox(const Work& work) {
     const std::lock_guard lock(mutex_);
-    return work(log_, inbox_);
+    return work(data_.log, data_.inbox);
   }
   template <class Work>
   auto WithLogAndTasks(const Work& work) {
     const std::lock_guard lock(mutex_);
-    return work(log_, tasks_);
+    return work(data_.log, data_.tasks);
   }
 
  private:
-  struct UniqueRecord {
-    EventId event_id;
-    Timestamp created_at{};
-  };
   template <class Tables>
   Status CommitOn(Tables& tables, TransactionNumber transaction, Changes changes,
                   const std::function<Status(Tables&)>& work);
@@ -137,14 +156,9 @@ class Database {
   std::condition_variable released_;
   // Guarded by mutex_.
   TransactionNumber last_transaction_ = 0;
+  TransactionNumber last_of_earlier_life_ = 0;  // this one and those before it began before the last Restore()
   std::map<std::string, TransactionNumber> locks_;
-  LogState log_;
-  InboxTables inbox_;
-  TaskTables tasks_;
-  std::map<Fingerprint, UniqueRecord> unique_;
-  std::map<AggregateKey, std::int64_t> versions_;
-  std::map<RequestKey, Request> requests_;
-  std::set<OnceKey> once_;
+  Snapshot data_;
 };
 
 }  // namespace sealane::memory

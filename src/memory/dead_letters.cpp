@@ -156,7 +156,7 @@ class MemoryDeadLetters final : public DeadLetters {
         if (IsFailed(row)) MakeDue(row, database_->clock().Now());
         row.error_code.clear();
         row.error_message.clear();
-        state.routes.at(*one.route).rerouted[row.event.seq] = request.to;
+        state.routes.at(*one.route).rerouted[row.event.seq] = {request.to, database_->clock().Now()};
         ++counts[*one.route];
       }
       for (const auto& [route, count] : counts) {
@@ -169,10 +169,10 @@ class MemoryDeadLetters final : public DeadLetters {
 
   Result<std::vector<TenantRule>> Tenants(const std::string& route) override {
     return database_->WithLog([&](LogState& state) -> Result<std::vector<TenantRule>> {
+      const auto found = state.routes.find(route);
+      if (found == state.routes.end()) return UnknownRoute(route);
       std::vector<TenantRule> rules;
-      if (const auto found = state.routes.find(route); found != state.routes.end()) {
-        for (const auto& [tenant, rule] : found->second.tenants) rules.push_back(rule);
-      }
+      for (const auto& [tenant, rule] : found->second.tenants) rules.push_back(rule);
       return rules;
     });
   }

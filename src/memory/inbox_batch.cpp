@@ -23,10 +23,11 @@ bool IsKnown(Standing::Known known) {
 }  // namespace
 
 MemoryInboxBatch::MemoryInboxBatch(std::shared_ptr<Database> database, std::string consumer, Clock& clock,
-                                   std::shared_ptr<void> token)
+                                   std::int64_t life, std::shared_ptr<void> token)
     : database_(std::move(database)),
       consumer_(std::move(consumer)),
       clock_(clock),
+      life_(life),
       transaction_(database_, std::move(token)) {}
 
 std::string InboxEventLock(std::string_view consumer, const EventId& id) {
@@ -51,6 +52,7 @@ Status MemoryInboxBatch::File(std::span<const Arrival> arrivals, bool guard_vers
   }
   for (const std::string& lock : locks) SEALANE_RETURN_IF_ERROR(database_->Lock(transaction_.number(), lock));
   return database_->WithInbox([&](InboxTables& tables) -> Status {
+    if (tables.life != life_) return StoreChanged();
     ConsumerRecord& consumer = tables.consumers.at(consumer_);
     if (progress_) SEALANE_RETURN_IF_ERROR(consumer.CheckProgress(*progress_));
     for (InboxItem& item : items_) {

@@ -14,8 +14,9 @@ namespace sealane::memory {
 /// Some arrivals, or one message tried again, with a transaction that commits what became of them.
 class MemoryInboxBatch final : public InboxBatch {
  public:
-  /// `token` lives as long as the batch is open, so that its store can tell.
-  MemoryInboxBatch(std::shared_ptr<Database> database, std::string consumer, Clock& clock,
+  /// `life` is that of the database when the store was opened. `token` lives as long as the batch is open, so that
+  /// its store can tell.
+  MemoryInboxBatch(std::shared_ptr<Database> database, std::string consumer, Clock& clock, std::int64_t life,
                    std::shared_ptr<void> token);
 
   /// Waits until no other batch has one of these, then looks up what is known of them.
@@ -53,6 +54,7 @@ class MemoryInboxBatch final : public InboxBatch {
   std::shared_ptr<Database> database_;
   std::string consumer_;
   Clock& clock_;
+  std::int64_t life_;
   MemoryTransaction transaction_;
   std::vector<InboxItem> items_;
   std::vector<Standing> standings_;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -33,6 +34,11 @@ bool Fits(const ReceiptFilter& filter, const std::string& consumer, const EventI
 bool CanBeDue(const ParkedMessage& message) {
   return message.state == InboxState::kGap || message.state == InboxState::kFailed ||
          message.state == InboxState::kDead;
+}
+
+/// Skipped by its consumer, which does not know whether it was applied before.
+bool IsTooOld(const ParkedMessage& message) {
+  return message.state == InboxState::kSkipped && message.error_code == kTooOldCode;
 }
 
 bool Fits(const ParkedFilter& filter, const std::string& consumer, const ParkedMessage& message) {
@@ -119,7 +125,14 @@ InboxSummary Summarize(const std::string& name, const ConsumerRecord& consumer) 
     summary.waiting.gaps += message.state == InboxState::kGap ? 1 : 0;
   }
   for (const auto& [partition, record] : consumer.partitions) {
-    summary.partitions.push_back({partition, record.epoch, record.next_offset});
+    summary.partitions.push_back({.partition = partition,
+                                  .epoch = record.epoch,
+                                  .next_offset = record.next_offset,
+                                  .topic_id = record.topic_id,
+                                  .attached = !record.clean,
+                                  .stop = record.stop,
+                                  .stopped_at = record.stopped_at,
+                                  .resume = record.resume});
   }
   return summary;
 }
@@ -133,9 +146,12 @@ Receipt* ReceiptOf(const Found& found) {
 
 void MakeDue(const Found& found, Timestamp now) {
   ParkedMessage& message = *found.message;
-  if (message.state == InboxState::kDead) {
+  if (message.state == InboxState::kDead || message.state == InboxState::kSkipped) {
     message.state = InboxState::kFailed;
-    if (Receipt* const receipt = ReceiptOf(found)) receipt->state = InboxState::kFailed;
+    if (Receipt* const receipt = ReceiptOf(found)) {
+      receipt->state = InboxState::kFailed;
+      receipt->finished_at.reset();
+    }
   }
   message.attempts = 0;
   message.next_attempt_at = now;
@@ -157,6 +173,25 @@ void GiveUp(const Found& found, Timestamp now) {
     receipt->finished_at = now;
   }
   found.consumer->WakeGaps(message.unit, now);
+}
+
+/// At most so many rows of what a consumer has; the positions last, so that a consumer that is started in between
+/// does not begin anew.
+RemoveReport TakeAway(ConsumerRecord& consumer, std::size_t limit) {
+  RemoveReport report;
+  const auto take = [&](auto& rows) {
+    const std::size_t count = std::min(rows.size(), limit - static_cast<std::size_t>(report.rows));
+    rows.erase(rows.begin(), std::next(rows.begin(), static_cast<std::ptrdiff_t>(count)));
+    report.rows += static_cast<std::int64_t>(count);
+  };
+  take(consumer.receipts);
+  take(consumer.versions);
+  for (auto& [name, partition] : consumer.partitions) take(partition.recent);
+  take(consumer.parked);
+  if (consumer.parked.empty()) take(consumer.partitions);
+  std::erase_if(consumer.places_of, [&](const auto& place) { return !consumer.parked.contains(place.second); });
+  report.more = report.rows == static_cast<std::int64_t>(limit);
+  return report;
 }
 
 class MemoryInboxDesk final : public InboxDesk {
@@ -211,11 +246,17 @@ class MemoryInboxDesk final : public InboxDesk {
     };
     return Apply("inbox.retry", which.consumer, DeskLimit(which.limit), why, wanted, MakeDue);
   }
-  Result<std::int64_t> Retry(const std::string& consumer, const EventId& id, const OperatorAction& why) override {
+  Result<std::int64_t> Retry(const std::string& consumer, const EventId& id, const OperatorAction& why,
+                             bool may_apply_twice) override {
     const auto wanted = [&](const std::string& name, const ParkedMessage& message) {
-      return CanBeDue(message) && name == consumer && message.id == id;
+      return (CanBeDue(message) || (may_apply_twice && IsTooOld(message))) && name == consumer && message.id == id;
     };
-    return Apply("inbox.retry", consumer, kDeadLettersMax, why, wanted, MakeDue);
+    const auto too_old = [&](const std::string& name, const ParkedMessage& message) {
+      return IsTooOld(message) && name == consumer && message.id == id;
+    };
+    const auto count = Apply("inbox.retry", consumer, kDeadLettersMax, why, wanted, MakeDue);
+    if (!count || *count > 0 || SelectAndShow(1, too_old).empty()) return count;
+    return TooOldToRetry(consumer, id);
   }
   Result<std::int64_t> Skip(const std::string& consumer, const EventId& id, const OperatorAction& why) override {
     const auto wanted = [&](const std::string& name, const ParkedMessage& message) {
@@ -223,8 +264,62 @@ class MemoryInboxDesk final : public InboxDesk {
     };
     return Apply("inbox.skip", consumer, kDeadLettersMax, why, wanted, GiveUp);
   }
+  Result<std::int64_t> Resume(const std::string& consumer, const std::string& topic,
+                              std::optional<std::int32_t> partition, const ResumePoint& from,
+                              const OperatorAction& why) override {
+    SEALANE_RETURN_IF_ERROR(CheckAction(why));
+    return database_->WithLogAndInbox([&](LogState& log, InboxTables& tables) -> Result<std::int64_t> {
+      const auto found = tables.consumers.find(consumer);
+      if (found == tables.consumers.end()) return UnknownConsumer(consumer);
+      std::int64_t count = 0;
+      for (auto& [known, record] : found->second.partitions) {
+        if (known.topic != topic || !Fits(partition, known.number)) continue;
+        record.resume = from;
+        record.stop.reset();
+        record.stopped_at.reset();
+        ++record.epoch;
+        record.clean = true;
+        Note(log, "inbox.resume", ResumeTarget(consumer, known, from), why);
+        ++count;
+      }
+      if (count > 0) return count;
+      return UnknownPartition(consumer, topic, partition, Summarize(consumer, found->second).partitions);
+    });
+  }
+  Result<RemoveReport> Remove(const std::string& consumer, bool although_attached, std::size_t limit,
+                              const OperatorAction& why) override {
+    SEALANE_RETURN_IF_ERROR(CheckAction(why));
+    return database_->WithLogAndInbox([&](LogState& log, InboxTables& tables) -> Result<RemoveReport> {
+      const auto found = tables.consumers.find(consumer);
+      if (found == tables.consumers.end()) return UnknownConsumer(consumer);
+      ConsumerRecord& record = found->second;
+      for (const auto& [partition, one] : record.partitions) {
+        if (!one.clean && !although_attached) return ConsumerAttached(consumer, partition);
+      }
+      // A consumer that is started before the last call must not apply again what it has no receipt of any more.
+      if (record.mode == InboxMode::kRecord) {
+        record.forgotten_before = std::max(record.forgotten_before, database_->clock().Now());
+      }
+      const RemoveReport report = TakeAway(record, DeskLimit(limit));
+      if (report.more) {
+        const bool begun = std::ranges::any_of(log.audit, [&](const AuditRecord& one) {
+          return one.action == "inbox.remove_begin" && one.target == consumer && one.at >= record.added_at;
+        });
+        if (!begun) Note(log, "inbox.remove_begin", consumer, why);
+        return report;
+      }
+      tables.consumers.erase(found);
+      Note(log, "inbox.remove", consumer, why);
+      return report;
+    });
+  }
 
  private:
+  void Note(LogState& log, std::string_view action, std::string target, const OperatorAction& why) const {
+    const auto id = static_cast<std::int64_t>(log.audit.size()) + 1;
+    log.audit.push_back(RecordOf(id, database_->clock().Now(), action, std::move(target), why));
+  }
+
   Status RequireConsumer(const std::optional<std::string>& consumer) const {
     const bool known = !consumer || database_->WithInbox([&](const InboxTables& tables) {
       return tables.consumers.contains(*consumer);
@@ -264,8 +359,7 @@ class MemoryInboxDesk final : public InboxDesk {
       const Timestamp now = database_->clock().Now();
       for (const Found& one : found) {
         change(one, now);
-        log.audit.push_back(RecordOf(static_cast<std::int64_t>(log.audit.size()) + 1, now, action,
-                                     AuditTarget(one.message->id.ToString(), *one.name), why));
+        Note(log, action, AuditTarget(one.message->id.ToString(), *one.name), why);
       }
       return static_cast<std::int64_t>(found.size());
     });

@@ -24,6 +24,11 @@ Error PartitionFenced(const Partition& partition) {
       .WithHint("drop what is under way for it; its owner does the work");
 }
 
+Error StoreChanged() {
+  return Error(ErrorKind::kUnavailable, "store_changed", "the database was restored after this store was opened")
+      .WithHint("open a new store: what was committed before may be missing");
+}
+
 bool ParkedMessage::may_be_tried(Timestamp now) const {
   if (claimed_until && *claimed_until > now) return false;
   switch (state) {
@@ -38,7 +43,8 @@ bool ParkedMessage::may_be_tried(Timestamp now) const {
 }
 
 void ParkedMessage::Note(const ParkNote& note, Timestamp now) {
-  SEALANE_ASSERT(!IsFinished(note.state), "a message is set aside in a state that waits");
+  SEALANE_ASSERT(note.state != InboxState::kProcessed && note.state != InboxState::kIgnored,
+                 "a message that was processed or ignored is not parked");
   state = note.state;
   attempts = note.attempts;
   next_attempt_at.reset();
@@ -272,10 +278,22 @@ void ConsumerRecord::ClearSkipped(Timestamp before, std::size_t limit) {
 void ConsumerRecord::Move(const ProgressMove& move, std::vector<EventId> finished) {
   PartitionRecord& partition = partitions.at(move.partition);
   partition.next_offset = move.to;
+  if (move.witness) partition.witness = move.witness;
   if (!finished.empty()) partition.recent.push_back({move.to, std::move(finished)});
   if (move.forget_through) {
     std::erase_if(partition.recent, [&](const auto& batch) { return batch.through <= *move.forget_through; });
   }
+}
+
+bool ConsumerRecord::Save(const PositionSave& save) {
+  const auto found = partitions.find(save.partition);
+  if (found == partitions.end() || found->second.epoch != save.epoch || found->second.next_offset != save.from) {
+    return false;
+  }
+  if (save.from == save.to) return true;
+  found->second.next_offset = save.to;
+  if (save.witness) found->second.witness = save.witness;
+  return true;
 }
 
 }  // namespace sealane::memory

@@ -72,6 +72,12 @@ struct PartitionRecord {
   std::optional<std::int64_t> suspect_offset = {};
   std::int64_t suspect_epoch = 0;  ///< of the owner that noted it
   std::int32_t suspect_deaths = 0;
+  std::string topic_id = {};  ///< of the topic that the position is about
+  std::optional<Witness> witness = {};
+  bool follows_group = false;
+  std::optional<PartitionStop> stop = {};
+  std::optional<Timestamp> stopped_at = {};
+  std::optional<ResumePoint> resume = {};
   void ClearSuspicion();
   struct Batch {
     std::int64_t through = 0;
@@ -123,6 +129,8 @@ struct ConsumerRecord {
   Status CheckProgress(const ProgressMove& move) const;
   void Write(const InboxItem& item, const Outcome& outcome, Timestamp now);
   void Move(const ProgressMove& move, std::vector<EventId> finished);
+  /// Whether the partition stood where the step says; only then it is made.
+  bool Save(const PositionSave& save);
   /// What waits for a gap in the unit may be tried now.
   void WakeGaps(std::string_view unit, Timestamp now);
 
@@ -140,6 +148,9 @@ struct ConsumerRecord {
 /// What whoever lost a partition gets to hear.
 Error PartitionFenced(const Partition& partition);
 
+/// What stores and transactions from before a Restore() get to hear.
+Error StoreChanged();
+
 /// A statement that a handler ran. Nothing executes it: tests look at what was committed.
 struct ExecutedStatement {
   std::string consumer;
@@ -149,6 +160,7 @@ struct ExecutedStatement {
 
 /// The inboxes of a database.
 struct InboxTables {
+  std::int64_t life = 1;  ///< counts every Restore()
   std::map<std::string, ConsumerRecord> consumers = {};
   std::vector<ExecutedStatement> executed = {};  ///< committed ones, in the order of the commits
 };

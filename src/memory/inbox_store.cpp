@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,9 +16,11 @@ namespace {
 
 class MemoryInboxStore final : public InboxStore {
  public:
-  MemoryInboxStore(std::shared_ptr<Database> database, std::string consumer, InboxMode mode, Clock& clock)
-      : database_(std::move(database)), consumer_(std::move(consumer)), mode_(mode), clock_(clock) {}
+  MemoryInboxStore(std::shared_ptr<Database> database, std::string consumer, InboxMode mode, Clock& clock,
+                   std::int64_t life)
+      : database_(std::move(database)), consumer_(std::move(consumer)), mode_(mode), clock_(clock), life_(life) {}
 
+  std::string life() const override { return std::to_string(life_); }
   Result<std::unique_ptr<InboxBatch>> Open(const BatchRequest& request) override;
   Result<std::vector<std::string>> DueUnits(bool by_version, std::size_t limit) override;
   Result<std::optional<RetryBatch>> OpenRetry(const std::string& unit, bool by_version,
@@ -25,6 +28,9 @@ class MemoryInboxStore final : public InboxStore {
   Result<std::vector<AttachedPartition>> Attach(std::span<const Partition> partitions,
                                                 std::size_t recent_max) override;
   Status Detach(std::span<const AttachedPartition> partitions) override;
+  Result<std::vector<std::size_t>> SavePositions(std::span<const PositionSave> saves) override;
+  Status Place(const AttachedPartition& partition, std::int64_t next_offset, const std::string& topic_id) override;
+  Status Stop(const AttachedPartition& partition, const PartitionStop& stop) override;
   Status Suspect(const AttachedPartition& partition, std::int64_t offset) override;
   Status Calm(const AttachedPartition& partition) override;
   Result<InboxCounts> Count() override;
@@ -34,21 +40,23 @@ class MemoryInboxStore final : public InboxStore {
 
  private:
   Result<std::unique_ptr<MemoryInboxBatch>> Begin();
-  /// Runs `work` on the consumer's part and the time while nobody else can.
+  /// Runs `work`, which returns a Result, on the consumer's part and the time while no other thread can.
   template <class Work>
   auto OnConsumer(const Work& work) {
-    return database_->WithInbox(
-        [&](InboxTables& tables) { return work(tables.consumers.at(consumer_), clock_.Now()); });
+    return database_->WithInbox([&](InboxTables& tables) -> std::invoke_result_t<Work, ConsumerRecord&, Timestamp> {
+      if (tables.life != life_) return StoreChanged();
+      return work(tables.consumers.at(consumer_), clock_.Now());
+    });
   }
   /// The same on a partition that must still be ours.
   template <class Work>
   Status OnPartition(const AttachedPartition& partition, const Work& work) {
-    return OnConsumer([&](ConsumerRecord& consumer, Timestamp) -> Status {
+    return OnConsumer([&](ConsumerRecord& consumer, Timestamp now) -> Status {
       const auto found = consumer.partitions.find(partition.partition);
       if (found == consumer.partitions.end() || found->second.epoch != partition.epoch) {
         return PartitionFenced(partition.partition);
       }
-      work(found->second);
+      work(found->second, now);
       return Ok();
     });
   }
@@ -58,6 +66,7 @@ class MemoryInboxStore final : public InboxStore {
   std::string consumer_;
   InboxMode mode_;
   Clock& clock_;
+  std::int64_t life_;
   std::weak_ptr<void> open_;  // alive while a batch of this store is
 };
 
@@ -68,7 +77,7 @@ Result<std::unique_ptr<MemoryInboxBatch>> MemoryInboxStore::Begin() {
   }
   auto token = std::make_shared<char>();
   open_ = token;
-  return std::make_unique<MemoryInboxBatch>(database_, consumer_, clock_, std::move(token));
+  return std::make_unique<MemoryInboxBatch>(database_, consumer_, clock_, life_, std::move(token));
 }
 
 // ---- applying
@@ -110,11 +119,13 @@ Result<std::optional<RetryBatch>> MemoryInboxStore::OpenRetry(const std::string&
                                                               std::chrono::milliseconds patience) {
   SEALANE_ASSIGN_OR_RETURN(auto batch, Begin());
   // Copied while nobody can change it; the lock of the event is taken outside, because taking it calls the database.
-  const auto candidate = OnConsumer([&](ConsumerRecord& consumer, Timestamp now) -> std::optional<ParkedMessage> {
+  using Candidate = std::optional<ParkedMessage>;
+  const auto look = [&](ConsumerRecord& consumer, Timestamp now) -> Result<Candidate> {
     const ParkedMessage* const message = consumer.FirstOf(unit, by_version);
-    if (message == nullptr || !message->may_be_tried(now)) return std::nullopt;
-    return *message;
-  });
+    if (message == nullptr || !message->may_be_tried(now)) return Candidate();
+    return Candidate(*message);
+  };
+  SEALANE_ASSIGN_OR_RETURN(const Candidate candidate, OnConsumer(look));
   if (!candidate || !batch->Take(*candidate)) return std::optional<RetryBatch>();
   return OnConsumer([&](ConsumerRecord& consumer, Timestamp now) -> Result<std::optional<RetryBatch>> {
     // Between the two looks somebody may have been faster.
@@ -157,6 +168,11 @@ AttachedPartition MemoryInboxStore::Take(const Partition& name, PartitionRecord&
   attached.partition = name;
   attached.epoch = partition.epoch;
   attached.next_offset = partition.next_offset;
+  attached.topic_id = partition.topic_id;
+  attached.witness = partition.witness;
+  attached.follows_group = partition.follows_group;
+  attached.stop = partition.stop;
+  attached.resume = partition.resume;
   attached.deaths = partition.deaths;
   attached.suspect_offset = partition.suspect_offset;
   attached.suspect_deaths = partition.suspect_deaths;
@@ -184,18 +200,53 @@ Result<std::vector<AttachedPartition>> MemoryInboxStore::Attach(std::span<const 
 
 Status MemoryInboxStore::Detach(std::span<const AttachedPartition> partitions) {
   for (const AttachedPartition& attached : partitions) {
-    // Somebody else's is passed over.
-    static_cast<void>(OnPartition(attached, [](PartitionRecord& partition) {
+    const Status detached = OnPartition(attached, [](PartitionRecord& partition, Timestamp) {
       partition.clean = true;
       partition.deaths = 0;
       partition.ClearSuspicion();
-    }));
+    });
+    // One that another member has attached is passed over.
+    if (!detached && detached.error().kind() != ErrorKind::kFenced) return detached;
   }
   return Ok();
 }
 
+Result<std::vector<std::size_t>> MemoryInboxStore::SavePositions(std::span<const PositionSave> saves) {
+  for (const PositionSave& save : saves) {
+    SEALANE_RETURN_IF_ERROR(CheckMove({save.partition, save.epoch, save.from.value_or(save.to), save.to}));
+  }
+  return OnConsumer([&](ConsumerRecord& consumer, Timestamp) -> Result<std::vector<std::size_t>> {
+    std::vector<std::size_t> differ;
+    for (std::size_t i = 0; i < saves.size(); ++i) {
+      if (!consumer.Save(saves[i])) differ.push_back(i);
+    }
+    return differ;
+  });
+}
+
+Status MemoryInboxStore::Place(const AttachedPartition& partition, std::int64_t next_offset,
+                               const std::string& topic_id) {
+  return OnPartition(partition, [&](PartitionRecord& record, Timestamp) {
+    record.next_offset = next_offset;
+    record.topic_id = topic_id;
+    record.witness.reset();
+    record.follows_group = false;
+    record.stop.reset();
+    record.stopped_at.reset();
+    record.resume.reset();
+  });
+}
+
+Status MemoryInboxStore::Stop(const AttachedPartition& partition, const PartitionStop& stop) {
+  return OnPartition(partition, [&](PartitionRecord& record, Timestamp now) {
+    if (record.stop) return;
+    record.stop = stop;
+    record.stopped_at = now;
+  });
+}
+
 Status MemoryInboxStore::Suspect(const AttachedPartition& partition, std::int64_t offset) {
-  return OnPartition(partition, [&](PartitionRecord& record) {
+  return OnPartition(partition, [&](PartitionRecord& record, Timestamp) {
     if (record.suspect_offset != offset) record.suspect_deaths = 0;
     record.suspect_offset = offset;
     record.suspect_epoch = record.epoch;
@@ -203,7 +254,7 @@ Status MemoryInboxStore::Suspect(const AttachedPartition& partition, std::int64_
 }
 
 Status MemoryInboxStore::Calm(const AttachedPartition& partition) {
-  return OnPartition(partition, [](PartitionRecord& record) {
+  return OnPartition(partition, [](PartitionRecord& record, Timestamp) {
     record.deaths = 0;
     record.ClearSuspicion();
   });
@@ -245,13 +296,13 @@ Result<PruneReport> MemoryInboxStore::Prune(Timestamp before, std::size_t limit)
 Result<std::unique_ptr<InboxStore>> OpenInboxStore(std::shared_ptr<Database> database, std::string consumer,
                                                    InboxMode mode, Clock& clock,
                                                    std::shared_ptr<InboxFaults> faults) {
-  const InboxMode known = database->WithInbox([&](InboxTables& tables) {
+  const auto [known, life] = database->WithInbox([&](InboxTables& tables) {
     const auto [record, is_new] = tables.consumers.try_emplace(consumer);
     if (is_new) {
       record->second.mode = mode;
       record->second.added_at = clock.Now();
     }
-    return record->second.mode;
+    return std::pair(record->second.mode, tables.life);
   });
   if (known != mode) {
     return Error(ErrorKind::kMisconfigured, "inbox_mode_differs",
@@ -260,7 +311,7 @@ Result<std::unique_ptr<InboxStore>> OpenInboxStore(std::shared_ptr<Database> dat
         .WithHint("a consumer keeps its mode: use it, or begin with a new consumer name");
   }
   std::unique_ptr<InboxStore> store =
-      std::make_unique<MemoryInboxStore>(std::move(database), std::move(consumer), mode, clock);
+      std::make_unique<MemoryInboxStore>(std::move(database), std::move(consumer), mode, clock, life);
   return faults == nullptr ? std::move(store) : WithFaults(std::move(store), std::move(faults));
 }
 

@@ -55,6 +55,7 @@ class FaultyStore final : public InboxStore {
   FaultyStore(std::unique_ptr<InboxStore> store, std::shared_ptr<InboxFaults> faults)
       : store_(std::move(store)), faults_(std::move(faults)) {}
 
+  std::string life() const override { return store_->life(); }
   Result<std::unique_ptr<InboxBatch>> Open(const BatchRequest& request) override {
     SEALANE_ASSIGN_OR_RETURN(auto batch, faults_->Run(InboxCall::kOpen, [&] { return store_->Open(request); }));
     return Guard(std::move(batch));
@@ -75,6 +76,15 @@ class FaultyStore final : public InboxStore {
   }
   Status Detach(std::span<const AttachedPartition> partitions) override {
     return faults_->Run(InboxCall::kDetach, [&] { return store_->Detach(partitions); });
+  }
+  Result<std::vector<std::size_t>> SavePositions(std::span<const PositionSave> saves) override {
+    return faults_->Run(InboxCall::kSavePositions, [&] { return store_->SavePositions(saves); });
+  }
+  Status Place(const AttachedPartition& partition, std::int64_t next_offset, const std::string& topic_id) override {
+    return faults_->Run(InboxCall::kPlace, [&] { return store_->Place(partition, next_offset, topic_id); });
+  }
+  Status Stop(const AttachedPartition& partition, const PartitionStop& stop) override {
+    return faults_->Run(InboxCall::kStop, [&] { return store_->Stop(partition, stop); });
   }
   Status Suspect(const AttachedPartition& partition, std::int64_t offset) override {
     return faults_->Run(InboxCall::kSuspect, [&] { return store_->Suspect(partition, offset); });

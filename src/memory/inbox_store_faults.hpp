@@ -19,13 +19,16 @@ enum class InboxCall : std::uint8_t {
   kOpenRetry,
   kAttach,
   kDetach,
+  kSavePositions,
+  kPlace,
+  kStop,
   kSuspect,
   kCalm,
   kCount,
   kTend,
   kPrune,
 };
-inline constexpr std::size_t kInboxCalls = 13;
+inline constexpr std::size_t kInboxCalls = 16;
 
 /// Which calls of inboxes fail, and how. A commit whose answer is lost is a kFinish with kInDoubt after the work.
 using InboxFaults = CallFaults<InboxCall, kInboxCalls>;

@@ -4,6 +4,17 @@
 
 namespace sealane::memory {
 
+std::optional<ReceivedMessage> PartitionLog::At(std::int64_t offset) const {
+  const auto found = From(offset);
+  return found == messages.end() || found->offset != offset ? std::nullopt : std::optional(*found);
+}
+
+std::int64_t PartitionLog::OffsetAt(Timestamp time) const {
+  const auto found =
+      std::ranges::find_if(messages, [&](const ReceivedMessage& message) { return message.published_at >= time; });
+  return found == messages.end() ? next_offset : found->offset;
+}
+
 void Group::Deal(const Logs& logs) {
   if (all_must_leave_) {
     const bool waiting = std::ranges::any_of(members, [](const auto& entry) { return !entry.second.held.empty(); });
@@ -78,6 +89,11 @@ GroupMember* Group::OwnerOf(const Partition& partition) {
     if (member.held.contains(partition)) return &member;
   }
   return nullptr;
+}
+
+std::optional<std::int64_t> Group::Committed(const Partition& partition) const {
+  const auto found = committed.find(partition);
+  return found == committed.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace sealane::memory

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -19,6 +20,15 @@ struct PartitionLog {
   std::deque<ReceivedMessage> messages;
   std::int64_t first_offset = 0;
   std::int64_t next_offset = 0;
+
+  /// The first message at this offset or behind it.
+  std::deque<ReceivedMessage>::const_iterator From(std::int64_t offset) const {
+    return std::ranges::lower_bound(messages, offset, {}, &ReceivedMessage::offset);
+  }
+  /// The message at exactly this offset.
+  std::optional<ReceivedMessage> At(std::int64_t offset) const;
+  /// Where the first message of this time or a later one is; the end when there is none.
+  std::int64_t OffsetAt(Timestamp time) const;
 };
 using Logs = std::map<Partition, PartitionLog>;
 
@@ -57,6 +67,7 @@ class Group {
   /// True when a member was forgotten.
   bool BuryExpired(BootTime now);
   GroupMember* OwnerOf(const Partition& partition);
+  std::optional<std::int64_t> Committed(const Partition& partition) const;
 
   std::map<MemberId, GroupMember> members;
   std::map<Partition, std::int64_t> committed;

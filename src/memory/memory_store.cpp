@@ -51,6 +51,14 @@ std::shared_ptr<Database> MakeDatabase(Clock& clock, std::chrono::milliseconds l
   return std::make_shared<Database>(clock, lock_wait, lanes);
 }
 
+std::shared_ptr<const Snapshot> TakeSnapshot(const Database& database) {
+  return std::make_shared<const Snapshot>(database.TakeSnapshot());
+}
+
+void Restore(Database& database, const Snapshot& snapshot) {
+  database.Restore(snapshot);
+}
+
 Result<std::unique_ptr<OutboxStore>> OpenOutboxStore(std::shared_ptr<Database> database) {
   return std::unique_ptr<OutboxStore>(std::make_unique<MemoryOutboxStore>(std::move(database)));
 }

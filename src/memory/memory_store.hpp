@@ -29,6 +29,15 @@ std::shared_ptr<Database> MakeDatabase(Clock& clock = SystemClock::Instance(),
                                        std::chrono::milliseconds lock_wait = std::chrono::seconds{5},
                                        std::int32_t lanes = 8);
 
+/// What is committed at this moment, and the way back to it.
+struct Snapshot;
+std::shared_ptr<const Snapshot> TakeSnapshot(const Database& database);
+/// Plays a failover or a restore: what was committed since the snapshot is gone, and the database begins another life
+/// (see InboxStore::life()). Transactions that are open end with kUnavailable (`store_changed`), and so does
+/// everything that inbox stores opened before are asked. A restart without a loss is a Restore() of a snapshot just
+/// taken.
+void Restore(Database& database, const Snapshot& snapshot);
+
 Result<std::unique_ptr<OutboxStore>> OpenOutboxStore(std::shared_ptr<Database> database);
 
 /// The outbox for one relay. A route that does not exist is added. Leases run by `clock`, so that tests own them; the

@@ -47,8 +47,46 @@ class MemoryTopics::Core {
   }
 
   void MakeTopic(const std::string& topic, std::int32_t partitions) {
+    if (!topic_ids.contains(topic)) topic_ids[topic] = fmt::format("{}-{}", topic, ++topics_made);
     for (std::int32_t number = PartitionCount(topic); number < partitions; ++number) logs[{topic, number}];
     DealAll();
+  }
+
+  // Messages and positions are gone; who has its partitions keeps them.
+  void EmptyTopic(const std::string& topic) {
+    const auto of_topic = [&](const auto& entry) { return entry.first.topic == topic; };
+    topic_ids.erase(topic);
+    std::erase_if(logs, of_topic);
+    for (auto& [name, group] : groups) {
+      std::erase_if(group.committed, of_topic);
+      for (auto& [id, member] : group.members) std::erase_if(member.uncommitted, of_topic);
+    }
+  }
+
+  // Partitions that there are no more have no reader.
+  void TakeMissing() {
+    for (auto& [name, group] : groups) {
+      for (auto& [id, member] : group.members) {
+        const auto held = member.held;
+        for (const auto& [partition, hold] : held) {
+          if (!logs.contains(partition)) group.Take(id, partition);
+        }
+      }
+    }
+    DealAll();
+  }
+
+  // For a call that waits for an answer.
+  std::optional<Error> Refusal(Call call) {
+    if (auto fault = NextFault(call)) return fault;
+    return outage;
+  }
+
+  Result<const PartitionLog*> LogOf(const Partition& partition) const {
+    if (const auto found = logs.find(partition); found != logs.end()) return &found->second;
+    return Error(ErrorKind::kUnavailable, "unknown_topic",
+                 fmt::format("there is no partition {} of topic {}", partition.number, partition.topic))
+        .WithHint("make the topic");
   }
 
   struct Fault {
@@ -62,6 +100,9 @@ class MemoryTopics::Core {
   mutable std::mutex mutex;
   std::condition_variable changed;
   memory::Logs logs;
+  std::map<std::string, std::string> topic_ids;
+  std::uint64_t topics_made = 0;
+  bool tells_topic_ids = true;
   std::map<std::string, Group> groups;
   Group::MemberId next_member = 1;
   std::vector<Fault> faults;
@@ -99,17 +140,48 @@ class MemoryTopics::Member final : public Subscription {
     return polled;
   }
 
+  Result<std::vector<PartitionFacts>> Inspect(std::span<const Partition> partitions) override {
+    const std::lock_guard lock(core_->mutex);
+    if (auto refusal = core_->Refusal(Call::kInspect)) return *std::move(refusal);
+    std::vector<PartitionFacts> facts;
+    for (const Partition& partition : partitions) {
+      SEALANE_ASSIGN_OR_RETURN(const PartitionLog* const log, core_->LogOf(partition));
+      facts.push_back({.partition = partition,
+                       .topic_id = core_->tells_topic_ids ? core_->topic_ids.at(partition.topic) : "",
+                       .oldest = log->first_offset,
+                       .end = log->next_offset,
+                       .group = group_.Committed(partition)});
+    }
+    return facts;
+  }
+
+  Result<std::vector<std::optional<ReceivedMessage>>> MessagesAt(std::span<const PartitionOffset> places) override {
+    const std::lock_guard lock(core_->mutex);
+    if (auto refusal = core_->Refusal(Call::kMessagesAt)) return *std::move(refusal);
+    std::vector<std::optional<ReceivedMessage>> messages;
+    for (const PartitionOffset& place : places) {
+      SEALANE_ASSIGN_OR_RETURN(const PartitionLog* const log, core_->LogOf(place.partition));
+      messages.push_back(log->At(place.offset));
+    }
+    return messages;
+  }
+
+  Result<std::int64_t> OffsetAt(const Partition& partition, Timestamp time) override {
+    const std::lock_guard lock(core_->mutex);
+    if (auto refusal = core_->Refusal(Call::kOffsetAt)) return *std::move(refusal);
+    SEALANE_ASSIGN_OR_RETURN(const PartitionLog* const log, core_->LogOf(partition));
+    return log->OffsetAt(time);
+  }
+
   Status Start(std::span<const PartitionStart> partitions) override {
     const std::lock_guard lock(core_->mutex);
     if (auto fault = core_->NextFault(Call::kStart)) return *std::move(fault);
     for (const PartitionStart& start : partitions) {
       Hold* const hold = Find(start.partition);
       if (hold == nullptr || !hold->told || hold->leaving) continue;
-      const auto committed = group_.committed.find(start.partition);
       hold->started = true;
-      hold->position = start.offset                          ? *start.offset
-                       : committed != group_.committed.end() ? committed->second
-                                                             : core_->logs.at(start.partition).first_offset;
+      hold->position = start.offset.value_or(
+          group_.Committed(start.partition).value_or(core_->logs.at(start.partition).first_offset));
     }
     return Ok();
   }
@@ -254,8 +326,7 @@ class MemoryTopics::Member final : public Subscription {
       const PartitionLog& log = core_->logs.at(partition);
       if (hold.position < log.first_offset || hold.position > log.next_offset)
         return OutOfRange(partition, hold, log);
-      const auto from = std::ranges::lower_bound(log.messages, hold.position, {}, &ReceivedMessage::offset);
-      for (auto message = from; message != log.messages.end(); ++message) {
+      for (auto message = log.From(hold.position); message != log.messages.end(); ++message) {
         bytes += message->bytes();
         const bool full = polled.messages.size() >= messages_max || bytes > bytes_max;
         if (full && !polled.messages.empty()) return Ok();
@@ -318,6 +389,33 @@ PartitionOffset MemoryTopics::Publish(const std::string& topic, std::string key,
   return Publish(Partition{topic, lane}, std::move(key), std::move(value), std::move(headers));
 }
 
+void MemoryTopics::DeleteTopic(const std::string& topic) {
+  const std::lock_guard lock(core_->mutex);
+  core_->EmptyTopic(topic);
+  core_->TakeMissing();
+  core_->changed.notify_all();
+}
+
+void MemoryTopics::RecreateTopic(const std::string& topic, std::optional<std::int32_t> partitions) {
+  const std::lock_guard lock(core_->mutex);
+  const std::int32_t count = partitions.value_or(core_->PartitionCount(topic));
+  core_->EmptyTopic(topic);
+  core_->MakeTopic(topic, count);
+  core_->TakeMissing();
+  core_->changed.notify_all();
+}
+
+std::string MemoryTopics::TopicId(const std::string& topic) const {
+  const std::lock_guard lock(core_->mutex);
+  const auto found = core_->topic_ids.find(topic);
+  return found == core_->topic_ids.end() ? "" : found->second;
+}
+
+void MemoryTopics::TellTopicIds(bool tell) {
+  const std::lock_guard lock(core_->mutex);
+  core_->tells_topic_ids = tell;
+}
+
 void MemoryTopics::Trim(const PartitionOffset& first_kept) {
   const std::lock_guard lock(core_->mutex);
   PartitionLog& log = core_->logs.at(first_kept.partition);
@@ -351,14 +449,18 @@ std::unique_ptr<Subscription> MemoryTopics::Join(const std::string& group, std::
 std::optional<std::int64_t> MemoryTopics::Committed(const std::string& group, const Partition& partition) const {
   const std::lock_guard lock(core_->mutex);
   const auto found = core_->groups.find(group);
-  if (found == core_->groups.end()) return std::nullopt;
-  const auto position = found->second.committed.find(partition);
-  return position == found->second.committed.end() ? std::nullopt : std::optional(position->second);
+  return found == core_->groups.end() ? std::nullopt : found->second.Committed(partition);
 }
 
 void MemoryTopics::SetCommitted(const std::string& group, const PartitionOffset& position) {
   const std::lock_guard lock(core_->mutex);
   core_->groups[group].committed[position.partition] = position.offset;
+}
+
+void MemoryTopics::ForgetCommitted(const std::string& group, const std::optional<std::string>& topic) {
+  const std::lock_guard lock(core_->mutex);
+  std::erase_if(core_->groups[group].committed,
+                [&](const auto& entry) { return !topic || entry.first.topic == *topic; });
 }
 
 std::size_t MemoryTopics::MemberCount(const std::string& group) const {
@@ -402,9 +504,7 @@ void MemoryTopics::Redeliver(const std::string& group) {
   Group& rewound = core_->groups[group];
   for (auto& [id, member] : rewound.members) {
     for (auto& [partition, hold] : member.held) {
-      const auto committed = rewound.committed.find(partition);
-      const std::int64_t first = core_->logs.at(partition).first_offset;
-      hold.position = committed != rewound.committed.end() ? committed->second : first;
+      hold.position = rewound.Committed(partition).value_or(core_->logs.at(partition).first_offset);
     }
   }
   core_->changed.notify_all();

@@ -25,7 +25,18 @@ namespace sealane {
 /// to call from any thread.
 class MemoryTopics {
  public:
-  enum class Call : std::uint8_t { kPoll, kStart, kRelease, kCommit, kPause, kResume, kClose };
+  enum class Call : std::uint8_t {
+    kPoll,
+    kInspect,
+    kMessagesAt,
+    kOffsetAt,
+    kStart,
+    kRelease,
+    kCommit,
+    kPause,
+    kResume,
+    kClose
+  };
   static constexpr std::size_t kAlways = std::numeric_limits<std::size_t>::max();
 
   explicit MemoryTopics(Clock& clock = SystemClock::Instance(),
@@ -39,6 +50,16 @@ class MemoryTopics {
   PartitionOffset Publish(const Partition& partition, std::string key, std::string value, Headers headers = {});
   /// The same, in the partition of the key. A topic that is not there is made with one partition.
   PartitionOffset Publish(const std::string& topic, std::string key, std::string value, Headers headers = {});
+  /// Deletes a topic with its messages, and what all groups have committed of it. Its readers lose their partitions.
+  void DeleteTopic(const std::string& topic);
+  /// Deletes a topic and makes it again at once, empty, under another id, with as many partitions as before unless
+  /// told. Who reads one of its partitions keeps it and is not told, as in Kafka when it is quick; Rebalance() or
+  /// LoseMembers() tells it.
+  void RecreateTopic(const std::string& topic, std::optional<std::int32_t> partitions = std::nullopt);
+  /// Another one whenever the topic is made again; empty when there is none. Subscriptions tell it unless told not
+  /// to.
+  std::string TopicId(const std::string& topic) const;
+  void TellTopicIds(bool tell);
   /// Forgets what is before this offset, as retention does.
   void Trim(const PartitionOffset& first_kept);
   /// Lets offsets jump, as compaction and transactions do: the next message gets this one.
@@ -54,6 +75,8 @@ class MemoryTopics {
   std::optional<std::int64_t> Committed(const std::string& group, const Partition& partition) const;
   /// Sets it, as an operator would. Those who read the partition now do not notice.
   void SetCommitted(const std::string& group, const PartitionOffset& position);
+  /// Forgets what the group has committed, of one topic or of all, as expiry does.
+  void ForgetCommitted(const std::string& group, const std::optional<std::string>& topic = std::nullopt);
   /// How many members the group has, the silent ones among them.
   std::size_t MemberCount(const std::string& group) const;
   /// How often members polled. Who has seen two polls begin knows that a member has looked at what the first brought.
@@ -80,7 +103,8 @@ class MemoryTopics {
   void LetMessages();
   void HoldCommits();
   void LetCommits();
-  /// The broker is away: polls bring nothing, health() shows it, commits are held, and one that waits fails.
+  /// The broker is away: polls bring nothing, health() shows it, commits are held, and calls that wait for an answer
+  /// fail.
   void BeginOutage(std::optional<Error> problem = std::nullopt);
   void EndOutage();
 

@@ -52,9 +52,10 @@ Status MemoryTransaction::RequireOpen() const {
 
 Status MemoryTransaction::Commit() {
   SEALANE_RETURN_IF_ERROR(RequireOpen());
-  database_->Commit(number_, std::move(changes_));
+  Status committed = database_->Commit(number_, std::move(changes_));
+  if (!committed) database_->Rollback(number_);
   token_.reset();
-  return Ok();
+  return committed;
 }
 
 Status MemoryTransaction::CommitWith(const std::function<Status(InboxTables&)>& work) {

@@ -12,7 +12,7 @@ namespace sealane::memory {
 namespace {
 
 /// What the other stores keep by age; here it is bounded by count as well, because tests run long in little time.
-constexpr std::chrono::hours kSettlementMemory{24 * 7};
+constexpr std::chrono::hours kSettlementMemory{24 * 7};  // and that of topics that operators chose
 constexpr std::size_t kSettlementsMax = 10'000;
 constexpr std::size_t kForgetMax = 1'000;
 constexpr std::size_t kParkedPageBytes = 4 * 1024 * 1024;
@@ -417,6 +417,9 @@ Result<TendReport> MemoryOutboxLog::Tend() {
       route.settlements.pop_front();
       ++report.forgotten;
     }
+    report.forgotten += static_cast<std::int64_t>(std::erase_if(route.rerouted, [&](const auto& entry) {
+      return entry.second.at < now - kSettlementMemory && !route.parked.contains(entry.first);
+    }));
     return Ok();
   }).value();
   return report;

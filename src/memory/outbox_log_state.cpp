@@ -61,7 +61,7 @@ RouteStatus StatusOf(const StoredMessage& message, const std::string& name, cons
   RouteStatus status;
   status.route = name;
   if (const auto chosen = route.rerouted.find(message.seq); chosen != route.rerouted.end()) {
-    status.rerouted_to = chosen->second;
+    status.rerouted_to = chosen->second.topic;
   }
   if (const auto found = route.parked.find(message.seq); found != route.parked.end()) {
     const ParkedRow& row = found->second;

@@ -60,6 +60,12 @@ struct Member {
   Timestamp expires_at{};
 };
 
+/// The topic that an operator chose for an event, and when.
+struct Rerouted {
+  std::string topic;
+  Timestamp at{};
+};
+
 struct RouteState {
   std::vector<LaneState> lanes;
   std::map<std::string, Member> members = {};     ///< by owner
@@ -67,8 +73,8 @@ struct RouteState {
   std::map<std::string, TenantRule> tenants = {};
   std::deque<Settlement> settlements = {};  ///< oldest first
   bool paused = false;
-  std::string order_mode = {};                        ///< empty until a relay has run it
-  std::map<std::int64_t, std::string> rerouted = {};  ///< by seq: the topic that an operator chose
+  std::string order_mode = {};                     ///< empty until a relay has run it
+  std::map<std::int64_t, Rerouted> rerouted = {};  ///< by seq
 };
 
 /// The log and everything relays and operators have written about it.
@@ -78,7 +84,7 @@ struct LogState {
   /// The route, made when it is new.
   RouteState& AddRoute(const std::string& name);
 
-  const std::int32_t lanes;
+  std::int32_t lanes;
   std::map<std::int64_t, StoredMessage> log = {};  ///< by seq, without status
   std::map<EventId, std::int64_t> seq_of = {};
   std::int64_t seq_high = 0;

@@ -103,6 +103,7 @@ class DeadLetters {
   /// once, attempts counted from zero again.
   virtual Result<std::int64_t> Reroute(const RerouteRequest& request, const OperatorAction& why) = 0;
 
+  /// In the order of their names. kRejected (`unknown_route`), here and below.
   virtual Result<std::vector<TenantRule>> Tenants(const std::string& route) = 0;
   /// Replaces the rule of its tenant.
   virtual Status SetTenant(const std::string& route, const TenantRule& rule, const OperatorAction& why) = 0;

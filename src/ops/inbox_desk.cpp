@@ -15,6 +15,59 @@ Error UnknownConsumer(std::string_view consumer) {
       .WithHint("a consumer exists once it has run; check the name");
 }
 
+namespace {
+
+/// `orders/0-2`, `orders/4`, ... in the order of the names, at most so many.
+std::string PartitionsText(const std::vector<InboxPosition>& known) {
+  constexpr std::size_t kShownMax = 10;
+  std::string text;
+  std::size_t shown = 0;
+  for (std::size_t first = 0, last = 0; first < known.size(); first = last + 1) {
+    const auto follows = [&](std::size_t one) {
+      return one + 1 < known.size() && known[one + 1].partition.topic == known[one].partition.topic &&
+             known[one + 1].partition.number == known[one].partition.number + 1;
+    };
+    for (last = first; follows(last);) ++last;
+    if (++shown > kShownMax) return text + ", ...";
+    const Partition& begin = known[first].partition;
+    text += fmt::format("{}{}/{}", shown == 1 ? "" : ", ", EscapeForTerminal(begin.topic), begin.number);
+    if (last > first) text += fmt::format("-{}", known[last].partition.number);
+  }
+  return text;
+}
+
+}  // namespace
+
+Error UnknownPartition(std::string_view consumer, std::string_view topic, std::optional<std::int32_t> partition,
+                       const std::vector<InboxPosition>& known) {
+  const std::string name = EscapeForTerminal(consumer);
+  const std::string wanted = partition ? fmt::format("partition {} of ", *partition) : "";
+  return Error(ErrorKind::kRejected, "unknown_partition",
+               fmt::format("consumer {} has never read {}topic \"{}\"", name, wanted, EscapeForTerminal(topic)))
+      .WithField(partition ? "partition" : "topic")
+      .WithHint(known.empty() ? fmt::format("{} has not read any partition yet", name)
+                              : fmt::format("{} knows: {}", name, PartitionsText(known)));
+}
+
+Error ConsumerAttached(std::string_view consumer, const Partition& partition) {
+  return Error(ErrorKind::kRejected, "consumer_attached",
+               fmt::format("consumer {} is running: a member has {}/{}", EscapeForTerminal(consumer),
+                           EscapeForTerminal(partition.topic), partition.number))
+      .WithField("consumer")
+      .WithHint("stop its members first; if they ended without releasing their partitions, add --although-attached");
+}
+
+Error TooOldToRetry(std::string_view consumer, const EventId& id) {
+  return Error(ErrorKind::kRejected, std::string(kTooOldCode),
+               fmt::format("event {} is older than what consumer {} remembers: it may have been applied before",
+                           id.ToString(), EscapeForTerminal(consumer)))
+      .WithHint("check its effect first; if it is missing, or safe to apply again, add --may-apply-twice");
+}
+
+std::string ResumeTarget(std::string_view consumer, const Partition& partition, const ResumePoint& from) {
+  return fmt::format("{}/{} of {} from {}", partition.topic, partition.number, consumer, ToString(from));
+}
+
 bool PassesVersion(const ParkedEvent& skipped, std::int64_t seen) {
   if (!skipped.aggregate_version || *skipped.aggregate_version <= seen) return false;
   // Of one that is dead the time to wait for what is missing is over; before that the missing one may still come, and

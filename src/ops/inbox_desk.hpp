@@ -21,7 +21,18 @@ namespace sealane {
 struct InboxPosition {
   Partition partition;
   std::int64_t epoch = 0;
-  std::optional<std::int64_t> next_offset = {};  ///< kept in kOffsets mode only
+  std::optional<std::int64_t> next_offset = {};  ///< everything below is done
+  std::string topic_id = {};                     ///< empty: not known
+  bool attached = false;                         ///< a member has it, or ended without giving it back
+  std::optional<PartitionStop> stop = {};
+  std::optional<Timestamp> stopped_at = {};
+  std::optional<ResumePoint> resume = {};  ///< decided, and not yet taken up by a member
+};
+
+/// What one call of InboxDesk::Remove() took away.
+struct RemoveReport {
+  std::int64_t rows = 0;
+  bool more = false;  ///< call again
 };
 
 /// How a consumer stands.
@@ -129,15 +140,42 @@ class InboxDesk {
   /// Returns how many. Those behind them follow in order. A GAP whose earlier version is still missing goes on
   /// waiting: only its consumer decides to do without. Waits for an attempt that is under way.
   virtual Result<std::int64_t> Retry(const ParkedFilter& which, const OperatorAction& why) = 0;
-  virtual Result<std::int64_t> Retry(const std::string& consumer, const EventId& id, const OperatorAction& why) = 0;
+  /// One that was skipped as `too_old` may have been applied before, so it is refused (kRejected, `too_old`) unless
+  /// `may_apply_twice`; the other Retry() passes it over.
+  virtual Result<std::int64_t> Retry(const std::string& consumer, const EventId& id, const OperatorAction& why,
+                                     bool may_apply_twice = false) = 0;
   /// Gives one up, `inbox.skip` in the audit trail: it is never applied, counts as seen when it comes again, and
   /// those behind it go on. So that they can where versions are guarded, the version of its aggregate counts as seen
   /// when it is the next one, or when the event is DEAD. Returns how many rows there were.
   virtual Result<std::int64_t> Skip(const std::string& consumer, const EventId& id, const OperatorAction& why) = 0;
+
+  /// Where a partition of a topic, or all that are known, go on: `inbox.resume` in the audit trail. Whoever has it is
+  /// fenced, and takes it up within seconds. Returns how many; kRejected (`unknown_partition`) when there is none.
+  virtual Result<std::int64_t> Resume(const std::string& consumer, const std::string& topic,
+                                      std::optional<std::int32_t> partition, const ResumePoint& from,
+                                      const OperatorAction& why) = 0;
+  /// Takes a consumer away with its receipts, positions, versions and parked events, at most `limit` rows per call;
+  /// the last call takes its name and leaves `inbox.remove` in the audit trail. Where one call is not enough, the
+  /// first one leaves `inbox.remove_begin`. kRejected (`consumer_attached`) while
+  /// a member has a partition, or ended without giving it back, unless `although_attached`.
+  virtual Result<RemoveReport> Remove(const std::string& consumer, bool although_attached, std::size_t limit,
+                                      const OperatorAction& why) = 0;
 };
 
 /// kRejected (`unknown_consumer`).
 Error UnknownConsumer(std::string_view consumer);
+/// kRejected (`unknown_partition`), with what the consumer does know in the hint. `topic` and `partition` as asked
+/// for.
+Error UnknownPartition(std::string_view consumer, std::string_view topic, std::optional<std::int32_t> partition,
+                       const std::vector<InboxPosition>& known);
+/// kRejected (`consumer_attached`). `partition`: one of those that are.
+Error ConsumerAttached(std::string_view consumer, const Partition& partition);
+/// kRejected (`too_old`).
+Error TooOldToRetry(std::string_view consumer, const EventId& id);
+/// The error_code of events that were skipped because they are older than what the consumer remembers.
+inline constexpr std::string_view kTooOldCode = "too_old";
+/// AuditRecord::target of `inbox.resume`, for example `orders/3 of billing from beginning`.
+std::string ResumeTarget(std::string_view consumer, const Partition& partition, const ResumePoint& from);
 /// Whether the version of an aggregate counts as seen once its event is skipped, after `seen` was the last one: see
 /// InboxDesk::Skip().
 bool PassesVersion(const ParkedEvent& skipped, std::int64_t seen);

@@ -213,7 +213,7 @@ struct WaitingTopic {
 
 struct TendReport {
   std::int32_t partitions_made = 0;
-  std::int64_t forgotten = 0;  ///< old settlements, fingerprints, responses
+  std::int64_t forgotten = 0;  ///< old settlements, fingerprints, responses, topics that operators chose
 };
 
 /// The error of OutboxLog::KeepOrder().

@@ -227,16 +227,18 @@ Status PostgresDeadLetters::ChangeRoute(const std::string& route, const std::str
 
 Result<std::vector<TenantRule>> PostgresDeadLetters::Tenants(const std::string& route) {
   const std::array<TextParameter, 1> parameters = {route};
-  // Byte order, as the other stores have it.
-  SEALANE_ASSIGN_OR_RETURN(
-      const PgResult result,
-      Execute(connection_.get(),
-              fmt::format("SELECT tenant, paused, rate_max, weight FROM {}.tenant_rule WHERE route = $1"
-                          " ORDER BY tenant COLLATE \"C\"",
-                          schema_),
-              parameters));
+  // Byte order, as the other stores have it. A route without rules is a row without a tenant.
+  SEALANE_ASSIGN_OR_RETURN(const PgResult result,
+                           Execute(connection_.get(),
+                                   fmt::format("SELECT t.tenant, t.paused, t.rate_max, t.weight FROM {0}.route r"
+                                               " LEFT JOIN {0}.tenant_rule t ON t.route = r.name WHERE r.name = $1"
+                                               " ORDER BY t.tenant COLLATE \"C\"",
+                                               schema_),
+                                   parameters));
+  if (PQntuples(result.get()) == 0) return UnknownRoute(route);
   std::vector<TenantRule> rules;
   for (int row = 0; row < PQntuples(result.get()); ++row) {
+    if (IsNull(result, row, 0)) continue;
     rules.push_back({.tenant = Text(result, row, 0),
                      .paused = IsTrue(result, row, 1),
                      .rate_max = IntAt(result, row, 2),

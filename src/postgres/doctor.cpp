@@ -132,6 +132,21 @@ Status ReadUser(PGconn* connection, const std::string& schema, DoctorFacts& fact
   return Ok();
 }
 
+// Found by what it may do: a user whose rights are missing cannot read the prefix in the table of settings. An
+// operator may have granted the same to a login of a similar name, which is not the role that the migrations made.
+Status ReadRelayRole(PGconn* connection, const std::string& schema, DoctorFacts& facts) {
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult row,
+      Execute(connection,
+              fmt::format("select quote_ident(r.rolname) from pg_class c, aclexplode(c.relacl) a, pg_roles r "
+                          "where c.oid = '{}.relay_member'::regclass and a.privilege_type = 'INSERT' "
+                          "and r.oid = a.grantee and r.rolname like '%\\_relay' "
+                          "order by r.rolcanlogin, r.oid limit 1",
+                          schema)));
+  facts.relay_role = PQntuples(row.get()) > 0 ? std::string(TextAt(row, 0, 0)) : facts.schema + "_relay";
+  return Ok();
+}
+
 // Only a user who may relay sees who else does.
 Status ReadRelays(PGconn* connection, const std::string& schema, DoctorFacts& facts) {
   SEALANE_ASSIGN_OR_RETURN(
@@ -197,6 +212,7 @@ Result<DoctorFacts> Examine(const Options& options, seconds long_transaction, Cl
   SEALANE_RETURN_IF_ERROR(ReadPositions(connection.get(), schema, facts));
   SEALANE_RETURN_IF_ERROR(ReadLog(connection.get(), schema, facts));
   SEALANE_RETURN_IF_ERROR(ReadUser(connection.get(), schema, facts));
+  SEALANE_RETURN_IF_ERROR(ReadRelayRole(connection.get(), schema, facts));
   SEALANE_RETURN_IF_ERROR(ReadRights(connection.get(), schema, facts));
   if (facts.missing_rights.empty()) SEALANE_RETURN_IF_ERROR(ReadRelays(connection.get(), schema, facts));
   SEALANE_RETURN_IF_ERROR(ReadTransactions(connection.get(), long_transaction, facts));

@@ -40,6 +40,7 @@ struct DoctorFacts {
   bool default_partition_used = false;
   bool is_superuser = false;
   bool owns_tables = false;                      ///< directly, or as a member of the owner
+  std::string relay_role = {};                   ///< that has a relay's rights in this schema, as SQL writes its name
   std::vector<std::string> missing_rights = {};  ///< of this user, for a relay: `update on lane_state`
   bool has_events = false;                       ///< the log is not empty
   std::int32_t live_relays = 0;                  ///< as far as this user may see them

@@ -313,7 +313,9 @@ class ArrivalBatch final : public InboxTransaction {
         .Int4(progress_->partition.number)
         .Int8(progress_->to)
         .Bytes(recent.empty() ? std::nullopt : std::optional<std::string_view>(recent))
-        .Int8(progress_->forget_through);
+        .Int8(progress_->forget_through)
+        .Int8(progress_->witness ? std::optional(progress_->witness->offset) : std::nullopt)
+        .Bytes(progress_->witness ? std::optional<std::string_view>(progress_->witness->fingerprint) : std::nullopt);
   }
 
   std::vector<Arrival> arrivals_;

@@ -142,12 +142,16 @@ class PostgresInboxDesk final : public InboxDesk {
   Result<std::vector<ParkedEvent>> Parked(const ParkedFilter& filter) override;
   Result<InboxFindings> Find(const std::optional<std::string>& consumer, const EventId& id) override;
   Result<std::int64_t> Retry(const ParkedFilter& which, const OperatorAction& why) override {
-    return MakeDue(which, std::nullopt, why);
+    return MakeDue(which, std::nullopt, false, why);
   }
-  Result<std::int64_t> Retry(const std::string& consumer, const EventId& id, const OperatorAction& why) override {
-    return MakeDue({.consumer = consumer, .limit = kDeadLettersMax}, id, why);
-  }
+  Result<std::int64_t> Retry(const std::string& consumer, const EventId& id, const OperatorAction& why,
+                             bool may_apply_twice) override;
   Result<std::int64_t> Skip(const std::string& consumer, const EventId& id, const OperatorAction& why) override;
+  Result<std::int64_t> Resume(const std::string& consumer, const std::string& topic,
+                              std::optional<std::int32_t> partition, const ResumePoint& from,
+                              const OperatorAction& why) override;
+  Result<RemoveReport> Remove(const std::string& consumer, bool although_attached, std::size_t limit,
+                              const OperatorAction& why) override;
 
  private:
   /// {0} is the schema.
@@ -157,11 +161,11 @@ class PostgresInboxDesk final : public InboxDesk {
   Status RequireConsumer(const std::optional<std::string>& consumer);
   Status CountReceipts(InboxSummary& summary);
   Status CountParked(InboxSummary& summary);
-  Status ReadPartitions(InboxSummary& summary);
+  Result<std::vector<InboxPosition>> ReadPositions(const std::string& consumer);
   /// Of events filed within a span, which is SQL.
   Status SelectReceipts(const ReceiptFilter& filter, std::string_view span, std::vector<InboxReceipt>& receipts);
   Result<std::vector<ParkedRow>> SelectParked(Conditions conditions, std::size_t limit);
-  Result<std::int64_t> MakeDue(const ParkedFilter& which, const std::optional<EventId>& id,
+  Result<std::int64_t> MakeDue(const ParkedFilter& which, const std::optional<EventId>& id, bool may_apply_twice,
                                const OperatorAction& why);
   /// A change and its audit records, which are one statement; returns how many events.
   Result<std::int64_t> Change(std::string_view sql, std::span<const TextParameter> parameters);
@@ -195,7 +199,7 @@ Result<std::vector<InboxSummary>> PostgresInboxDesk::Summaries() {
     summary.mode = *mode;
     SEALANE_RETURN_IF_ERROR(CountReceipts(summary));
     SEALANE_RETURN_IF_ERROR(CountParked(summary));
-    SEALANE_RETURN_IF_ERROR(ReadPartitions(summary));
+    SEALANE_ASSIGN_OR_RETURN(summary.partitions, ReadPositions(summary.consumer));
   }
   return summaries;
 }
@@ -231,19 +235,33 @@ Status PostgresInboxDesk::CountParked(InboxSummary& summary) {
   return Ok();
 }
 
-Status PostgresInboxDesk::ReadPartitions(InboxSummary& summary) {
-  const std::array<TextParameter, 1> parameters = {summary.consumer};
+Result<std::vector<InboxPosition>> PostgresInboxDesk::ReadPositions(const std::string& consumer) {
+  const std::array<TextParameter, 1> parameters = {consumer};
   // Byte order, as the other stores have it.
-  SEALANE_ASSIGN_OR_RETURN(const PgResult result,
-                           Run("SELECT topic, partition, epoch, next_offset FROM {0}.inbox_progress"
-                               " WHERE consumer = $1 ORDER BY topic COLLATE \"C\", partition",
-                               parameters));
-  for (int row = 0; row < PQntuples(result.get()); ++row) {
-    summary.partitions.push_back({{Text(result, row, 0), static_cast<std::int32_t>(IntAt(result, row, 1))},
-                                  IntAt(result, row, 2),
-                                  OptionalInt(result, row, 3)});
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult result,
+      Run(fmt::format("SELECT topic, partition, epoch, next_offset, topic_id, clean, stop_code, stop_message, {},"
+                      " resume_from FROM {{0}}.inbox_progress WHERE consumer = $1"
+                      " ORDER BY topic COLLATE \"C\", partition",
+                      Micros("stopped_at")),
+          parameters));
+  std::vector<InboxPosition> positions;
+  for (int number = 0; number < PQntuples(result.get()); ++number) {
+    FieldReader row(result, number);
+    InboxPosition& position = positions.emplace_back();
+    position.partition.topic = row.Text();
+    position.partition.number = static_cast<std::int32_t>(row.Int());
+    position.epoch = row.Int();
+    position.next_offset = row.OptionalInt();
+    position.topic_id = row.Text();
+    position.attached = !row.Truth();
+    const std::string code = row.Text();
+    const std::string message = row.Text();
+    if (!code.empty()) position.stop = PartitionStop{code, message};
+    position.stopped_at = row.OptionalTime();
+    position.resume = ParseResumePoint(row.Text());
   }
-  return Ok();
+  return positions;
 }
 
 Status PostgresInboxDesk::SelectReceipts(const ReceiptFilter& filter, std::string_view span,
@@ -338,19 +356,35 @@ Result<std::int64_t> PostgresInboxDesk::Change(std::string_view sql, std::span<c
 }
 
 Result<std::int64_t> PostgresInboxDesk::MakeDue(const ParkedFilter& which, const std::optional<EventId>& id,
-                                                const OperatorAction& why) {
+                                                bool may_apply_twice, const OperatorAction& why) {
   SEALANE_RETURN_IF_ERROR(CheckAction(why));
   SEALANE_RETURN_IF_ERROR(RequireConsumer(which.consumer));
-  const std::array<TextParameter, 9> parameters = {which.consumer,
-                                                   id ? TextParameter(id->ToString()) : std::nullopt,
-                                                   which.unit ? TextParameter(UnitToText(*which.unit)) : std::nullopt,
-                                                   which.topic,
-                                                   which.error_code,
-                                                   which.state ? TextParameter(ToString(*which.state)) : std::nullopt,
-                                                   std::to_string(DeskLimit(which.limit)),
-                                                   why.actor,
-                                                   why.reason};
-  return Change("SELECT {0}.operator_inbox_retry($1, $2::uuid, $3, $4, $5, $6, $7::int8, $8, $9)", parameters);
+  const std::array<TextParameter, 10> parameters = {
+      which.consumer,
+      id ? TextParameter(id->ToString()) : std::nullopt,
+      which.unit ? TextParameter(UnitToText(*which.unit)) : std::nullopt,
+      which.topic,
+      which.error_code,
+      which.state ? TextParameter(ToString(*which.state)) : std::nullopt,
+      std::to_string(DeskLimit(which.limit)),
+      may_apply_twice ? "true" : "false",
+      why.actor,
+      why.reason};
+  return Change("SELECT {0}.operator_inbox_retry($1, $2::uuid, $3, $4, $5, $6, $7::int8, $8::bool, $9, $10)",
+                parameters);
+}
+
+Result<std::int64_t> PostgresInboxDesk::Retry(const std::string& consumer, const EventId& id,
+                                              const OperatorAction& why, bool may_apply_twice) {
+  SEALANE_ASSIGN_OR_RETURN(const std::int64_t count,
+                           MakeDue({.consumer = consumer, .limit = kDeadLettersMax}, id, may_apply_twice, why));
+  if (count > 0) return count;
+  Conditions too_old = ConditionsOf(consumer, id);
+  too_old.Add("p.state", std::string(ToString(InboxState::kSkipped)));
+  too_old.Add("p.error_code", std::string(kTooOldCode));
+  SEALANE_ASSIGN_OR_RETURN(const std::vector<ParkedRow> rows, SelectParked(std::move(too_old), 1));
+  if (rows.empty()) return count;
+  return TooOldToRetry(consumer, id);
 }
 
 Result<std::int64_t> PostgresInboxDesk::Skip(const std::string& consumer, const EventId& id,
@@ -359,6 +393,40 @@ Result<std::int64_t> PostgresInboxDesk::Skip(const std::string& consumer, const 
   SEALANE_RETURN_IF_ERROR(RequireConsumer(consumer));
   const std::array<TextParameter, 4> parameters = {consumer, id.ToString(), why.actor, why.reason};
   return Change("SELECT {0}.operator_inbox_skip($1, $2::uuid, $3, $4)", parameters);
+}
+
+// ---- positions
+
+Result<std::int64_t> PostgresInboxDesk::Resume(const std::string& consumer, const std::string& topic,
+                                               std::optional<std::int32_t> partition, const ResumePoint& from,
+                                               const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  SEALANE_RETURN_IF_ERROR(RequireConsumer(consumer));
+  const std::array<TextParameter, 6> parameters = {
+      consumer,       topic,     partition ? TextParameter(std::to_string(*partition)) : std::nullopt,
+      ToString(from), why.actor, why.reason};
+  SEALANE_ASSIGN_OR_RETURN(const std::int64_t count,
+                           Change("SELECT {0}.operator_inbox_resume($1, $2, $3::int4, $4, $5, $6)", parameters));
+  if (count > 0) return count;
+  SEALANE_ASSIGN_OR_RETURN(const std::vector<InboxPosition> known, ReadPositions(consumer));
+  return UnknownPartition(consumer, topic, partition, known);
+}
+
+Result<RemoveReport> PostgresInboxDesk::Remove(const std::string& consumer, bool although_attached, std::size_t limit,
+                                               const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  const std::array<TextParameter, 5> parameters = {consumer, although_attached ? "true" : "false",
+                                                   std::to_string(DeskLimit(limit)), why.actor, why.reason};
+  const auto removed =
+      Run("SELECT rows_gone, more, attached_topic, attached_partition"
+          " FROM {0}.operator_inbox_remove($1, $2::bool, $3::int8, $4, $5)",
+          parameters);
+  if (!removed) return ChangeFailed(connection_.get(), removed.error());
+  if (PQntuples(removed->get()) == 0) return UnknownConsumer(consumer);
+  if (!IsNull(*removed, 0, 2)) {
+    return ConsumerAttached(consumer, {Text(*removed, 0, 2), static_cast<std::int32_t>(IntAt(*removed, 0, 3))});
+  }
+  return RemoveReport{.rows = IntAt(*removed, 0, 0), .more = IsTrue(*removed, 0, 1)};
 }
 
 }  // namespace

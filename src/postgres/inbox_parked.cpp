@@ -141,11 +141,9 @@ Result<std::optional<RetryBatch>> InboxParked::OpenRetry(const std::string& unit
                                                          std::chrono::milliseconds patience) const {
   SEALANE_RETURN_IF_ERROR(session_.RequireIdle());
   // Alone, so that it is committed before anything can go wrong.
-  SEALANE_ASSIGN_OR_RETURN(const PgResult claim, session_.Function("inbox_claim")
-                                                     .Text(UnitToText(unit))
-                                                     .Bool(by_version)
-                                                     .Int8(patience.count())
-                                                     .Run(session_.get()));
+  Call counting = session_.Function("inbox_claim");
+  counting.Text(UnitToText(unit)).Bool(by_version).Int8(patience.count());
+  SEALANE_ASSIGN_OR_RETURN(const PgResult claim, session_.Run(std::move(counting)));
   if (PQntuples(claim.get()) == 0) return std::optional<RetryBatch>();
   const std::int64_t place = IntAt(claim, 0, 0);
   const auto attempts = static_cast<std::int32_t>(IntAt(claim, 0, 1));

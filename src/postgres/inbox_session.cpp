@@ -32,6 +32,12 @@ Call InboxSession::Function(std::string_view name) const {
   return call;
 }
 
+Call InboxSession::LifeCheck() const {
+  Call call(quoted_schema, "inbox_require_life");
+  call.Text(life);
+  return call;
+}
+
 Status InboxSession::RequireIdle() const {
   if (PQtransactionStatus(get()) == PQTRANS_IDLE || PQstatus(get()) == CONNECTION_BAD) return Ok();
   return Error(ErrorKind::kMisuse, "transaction_open", "a batch of this inbox is open")
@@ -40,14 +46,20 @@ Status InboxSession::RequireIdle() const {
 
 Result<std::vector<PgResult>> InboxSession::Begin(std::vector<Call> calls) const {
   // Each statement must see what a transaction that it waited for has committed, whatever the server's default is.
-  calls.insert(calls.begin(), Call("BEGIN ISOLATION LEVEL READ COMMITTED"));
+  std::vector<Call> first = {Call("BEGIN ISOLATION LEVEL READ COMMITTED"), LifeCheck()};
+  calls.insert(calls.begin(), first.begin(), first.end());
   PipelineReport report = RunTogether(get(), calls);
   if (report.error) {
     RollBack();
     return *std::move(report.error);
   }
-  report.results.erase(report.results.begin());
+  report.results.erase(report.results.begin(), report.results.begin() + 2);
   return std::move(report.results);
+}
+
+Result<PgResult> InboxSession::Run(Call call) const {
+  SEALANE_ASSIGN_OR_RETURN(std::vector<PgResult> results, Begin({std::move(call), Call("COMMIT")}));
+  return std::move(results.front());
 }
 
 void InboxSession::RollBack() const {

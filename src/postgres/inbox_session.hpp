@@ -19,16 +19,22 @@ struct InboxSession {
   std::string quoted_schema;
   std::string consumer;
   InboxMode mode = InboxMode::kRecord;
+  std::string life = {};  ///< of the server, when the store was opened
   /// What handlers run on the connection.
   std::shared_ptr<InboxStatements> statements = std::make_shared<InboxStatements>();
 
   PGconn* get() const { return connection->get(); }
   /// A call of one of the inbox's functions, whose first argument is always the consumer.
   Call Function(std::string_view name) const;
+  /// Fails the transaction in which another server, or another state of the database, answers.
+  Call LifeCheck() const;
   /// Inside an open batch everything would share its fate.
   Status RequireIdle() const;
-  /// Begins a transaction with these calls in one round trip. Leaves none open after an error.
+  /// Begins a transaction with these calls in one round trip. Leaves none open after an error. kUnavailable
+  /// (`store_changed`) when another server answers than at the opening; then none of the calls was run.
   Result<std::vector<PgResult>> Begin(std::vector<Call> calls) const;
+  /// The same with one call, and commits.
+  Result<PgResult> Run(Call call) const;
   /// Ends whatever transaction is open; best effort, because a broken connection has rolled back by itself.
   void RollBack() const;
 };

@@ -23,14 +23,19 @@ class PostgresInbox final : public InboxStore {
 
   Status Begin() {
     const std::string_view mode = ToString(session_.mode);
-    SEALANE_ASSIGN_OR_RETURN(const PgResult added,
-                             session_.Function("inbox_add_consumer").Text(mode).Run(session_.get()));
+    SEALANE_ASSIGN_OR_RETURN(const PgResult life, Call(session_.quoted_schema, "inbox_life").Run(session_.get()));
+    session_.life = TextAt(life, 0, 0);
+    Call adding = session_.Function("inbox_add_consumer");
+    adding.Text(mode);
+    SEALANE_ASSIGN_OR_RETURN(const PgResult added, session_.Run(std::move(adding)));
     if (TextAt(added, 0, 0) == mode) return Ok();
     return Error(ErrorKind::kMisconfigured, "inbox_mode_differs",
                  fmt::format("consumer \"{}\" was added with mode {}, not {}", EscapeForTerminal(session_.consumer),
                              TextAt(added, 0, 0), mode))
         .WithHint("use the mode it has; what one mode remembers means nothing in the other");
   }
+
+  std::string life() const override { return session_.life; }
 
   Result<std::unique_ptr<InboxBatch>> Open(const BatchRequest& request) override {
     return OpenInboxBatch(session_, request);
@@ -56,6 +61,15 @@ class PostgresInbox final : public InboxStore {
   Status Detach(std::span<const AttachedPartition> partitions) override {
     return InboxProgress(session_).Detach(partitions);
   }
+  Result<std::vector<std::size_t>> SavePositions(std::span<const PositionSave> saves) override {
+    return InboxProgress(session_).Save(saves);
+  }
+  Status Place(const AttachedPartition& partition, std::int64_t next_offset, const std::string& topic_id) override {
+    return InboxProgress(session_).Place(partition, next_offset, topic_id);
+  }
+  Status Stop(const AttachedPartition& partition, const PartitionStop& stop) override {
+    return InboxProgress(session_).Stop(partition, stop);
+  }
   Status Suspect(const AttachedPartition& partition, std::int64_t offset) override {
     return InboxProgress(session_).Suspect(partition, offset);
   }
@@ -79,12 +93,10 @@ class PostgresInbox final : public InboxStore {
   Result<PruneReport> Prune(Timestamp before, std::size_t limit) override {
     SEALANE_RETURN_IF_ERROR(session_.RequireIdle());
     const auto limit_max = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
-    std::vector<Call> calls = {session_.Function("inbox_prune")};
-    calls.back().Time(before).Int8(static_cast<std::int64_t>(std::min(limit, limit_max)));
-    calls.emplace_back("COMMIT");
-    // In a transaction of its own, because the isolation level matters.
-    SEALANE_ASSIGN_OR_RETURN(const std::vector<PgResult> results, session_.Begin(std::move(calls)));
-    return PruneReport{.receipts = IntAt(results.front(), 0, 0), .more = TextAt(results.front(), 0, 1) == "t"};
+    Call call = session_.Function("inbox_prune");
+    call.Time(before).Int8(static_cast<std::int64_t>(std::min(limit, limit_max)));
+    SEALANE_ASSIGN_OR_RETURN(const PgResult result, session_.Run(std::move(call)));
+    return PruneReport{.receipts = IntAt(result, 0, 0), .more = TextAt(result, 0, 1) == "t"};
   }
 
  private:

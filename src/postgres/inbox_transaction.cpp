@@ -137,6 +137,8 @@ Status InboxTransaction::Commit(std::vector<Call> calls) {
     return open;
   }
   finished_ = true;
+  // Once more: a statement may have waited for a restore into this very database, and have written into what it left.
+  calls.push_back(session_.LifeCheck());
   calls.emplace_back("COMMIT");
   PipelineReport report = RunTogether(session_.get(), calls);
   if (report.error) {

@@ -107,6 +107,11 @@ class PostgresLog final : public OutboxLog {
     SEALANE_ASSIGN_OR_RETURN(const PgResult forgotten,
                              Run("select unique_forgotten + idempotency_forgotten from {}.forget_expired(10000)"));
     report.forgotten = IntAt(forgotten, 0, 0);
+    const std::vector<TextParameter> parameters = {route_};
+    SEALANE_ASSIGN_OR_RETURN(
+        const PgResult rerouted,
+        Execute(connection_.get(), fmt::format("select {}.forget_rerouted($1, 5000)", schema_), parameters));
+    report.forgotten += IntAt(rerouted, 0, 0);
     // What tells when an event was published, and the points in time of the log, are kept for a week.
     for (const char* sql :
          {"delete from {0}.settlement where ctid in (select ctid from {0}.settlement"
@@ -115,7 +120,6 @@ class PostgresLog final : public OutboxLog {
           " where at < clock_timestamp() - interval '7 days' order by id limit 20000)",
           "delete from {0}.relay_member"
           " where route = $1 and expires_at < clock_timestamp() - interval '1 hour'"}) {
-      const std::vector<TextParameter> parameters = {route_};
       SEALANE_ASSIGN_OR_RETURN(const PgResult result,
                                Execute(connection_.get(), fmt::format(fmt::runtime(sql), schema_), parameters));
       const std::string_view count = PQcmdTuples(result.get());

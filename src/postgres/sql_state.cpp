@@ -95,6 +95,7 @@ Error ErrorFromSqlState(const Diagnosis& diagnosis) {
                            : code == "partition_fenced" ? ErrorKind::kFenced
                            : code == "task_fenced"      ? ErrorKind::kFenced
                            : code == "task_conflict"    ? ErrorKind::kConflict
+                           : code == "store_changed"    ? ErrorKind::kUnavailable
                                                         : ErrorKind::kRejected;
     auto error = Error(kind, code, message)
                      .WithNative(native)

@@ -17,10 +17,12 @@ struct ConsumerFamily {
 std::int64_t TotalLag(const ConsumerStats& stats) {
   std::int64_t sum = 0;
   for (const PartitionLag& partition : stats.partitions) sum += partition.lag;
+  // What is stopped waits as well.
+  for (const StoppedPartition& partition : stats.stopped) sum += partition.messages;
   return sum;
 }
 
-constexpr std::array<ConsumerFamily, 20> kFamilies = {{
+constexpr std::array<ConsumerFamily, 23> kFamilies = {{
     {"inbox_received_messages_total", "counter", "Messages that came from the broker, repetitions included.",
      [](const ConsumerStats& s) { return MetricNumber(s.received); }},
     {"inbox_effects_total", "counter", "Events whose effect was committed.",
@@ -31,6 +33,8 @@ constexpr std::array<ConsumerFamily, 20> kFamilies = {{
      [](const ConsumerStats& s) { return MetricNumber(s.duplicates); }},
     {"inbox_stale_total", "counter", "Events with a version that was passed already.",
      [](const ConsumerStats& s) { return MetricNumber(s.stale); }},
+    {"inbox_too_old_total", "counter", "Events older than the receipts that are kept: skipped, not applied.",
+     [](const ConsumerStats& s) { return MetricNumber(s.too_old); }},
     {"inbox_gaps_total", "counter", "Events that had to wait for an earlier version.",
      [](const ConsumerStats& s) { return MetricNumber(s.gaps_total); }},
     {"inbox_hash_mismatches_total", "counter", "Messages with a known event id and another payload.",
@@ -59,6 +63,10 @@ constexpr std::array<ConsumerFamily, 20> kFamilies = {{
      [](const ConsumerStats& s) { return MetricNumber(s.inflight_bytes); }},
     {"inbox_partitions", "gauge", "Partitions that this member has.",
      [](const ConsumerStats& s) { return MetricNumber(static_cast<std::uint64_t>(s.partitions.size())); }},
+    {"inbox_stopped_partitions", "gauge", "Partitions that are not read until an operator decides.",
+     [](const ConsumerStats& s) { return MetricNumber(static_cast<std::uint64_t>(s.stopped.size())); }},
+    {"inbox_reread_partitions_total", "counter", "Partitions read again because the store was not where it was left.",
+     [](const ConsumerStats& s) { return MetricNumber(s.reread); }},
     {"inbox_degraded", "gauge", "1 when the consumer has a problem; /readyz says which.",
      [](const ConsumerStats& s) { return std::string(s.problem.empty() ? "0" : "1"); }},
 }};

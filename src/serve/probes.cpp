@@ -138,7 +138,7 @@ bool CanWork(const RouteStats& stats) {
 }
 
 bool CanWork(const ConsumerStats& stats) {
-  return stats.store_reachable && stats.broker_reachable && stats.stuck.empty() &&
+  return stats.store_reachable && stats.broker_reachable && stats.stuck.empty() && stats.stopped.empty() &&
          stats.state != ConsumerState::kDraining && stats.state != ConsumerState::kStopped;
 }
 

@@ -48,6 +48,8 @@ struct WebhookHead {
 
   /// Empty when there is none of that name, or several.
   std::optional<std::string_view> Header(std::string_view name) const;
+  /// Whether there is one of that name, or several.
+  bool Has(std::string_view name) const;
 };
 
 /// What the provider gets.

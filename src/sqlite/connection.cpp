@@ -86,7 +86,7 @@ Result<Connection> Connection::Open(const Options& options, IfMissing if_missing
       Execute(handle, "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; SELECT 1 FROM sqlite_schema LIMIT 1");
   if (!ready) return std::move(ready).error().WithContext(note);
   // Pinned after it was opened, and compared with what is open: the path may have been given to another file between.
-  connection.file_ = FilePin::Of(options.path);
+  connection.file_ = FilePin::Of(connection.path());
   if (connection.file_ == nullptr) return FileReplaced(options.path);
   SEALANE_RETURN_IF_ERROR(connection.RequireCurrent());
   return connection;

@@ -41,7 +41,7 @@ class Connection {
     void operator()(sqlite3* connection) const { sqlite3_close_v2(connection); }
   };
   Connection(sqlite3* handle, const Options& options)
-      : handle_(handle), path_(options.path), busy_timeout_(options.busy_timeout) {}
+      : handle_(handle), path_(AbsolutePath(options.path)), busy_timeout_(options.busy_timeout) {}
 
   std::unique_ptr<sqlite3, Close> handle_;
   std::string path_;

@@ -243,7 +243,7 @@ Result<std::int64_t> SqliteDeadLetters::Reroute(const RerouteRequest& request, c
       Statement::Prepare(
           connection_.get(),
           "INSERT INTO sealane_rerouted (route, seq, event_id, topic_from, topic) VALUES (?, ?, ?, ?, ?)"
-          " ON CONFLICT DO UPDATE SET topic = excluded.topic"));
+          " ON CONFLICT DO UPDATE SET topic = excluded.topic, at = excluded.at"));
   std::map<std::string, std::int64_t> counts;
   for (const Row& row : rows) {
     SEALANE_RETURN_IF_ERROR(update.Bind(request.to).Bind(request.topic).Bind(row.route).Bind(row.seq).Run());
@@ -282,7 +282,7 @@ Result<std::vector<TenantRule>> SqliteDeadLetters::Tenants(const std::string& ro
   std::vector<TenantRule> rules;
   while (true) {
     SEALANE_ASSIGN_OR_RETURN(const bool found, select.Step());
-    if (!found) return rules;
+    if (!found) break;
     RowReader row(select);
     TenantRule& rule = rules.emplace_back();
     rule.tenant = row.Text();
@@ -290,13 +290,14 @@ Result<std::vector<TenantRule>> SqliteDeadLetters::Tenants(const std::string& ro
     rule.rate_max = row.Int();
     rule.weight = static_cast<std::int32_t>(row.Int());
   }
+  if (rules.empty()) SEALANE_RETURN_IF_ERROR(RequireRoute(route));
+  return rules;
 }
 
 Status SqliteDeadLetters::SetTenant(const std::string& route, const TenantRule& rule, const OperatorAction& why) {
   SEALANE_RETURN_IF_ERROR(CheckAction(why));
   SEALANE_RETURN_IF_ERROR(CheckRule(rule));
   SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
-  SEALANE_RETURN_IF_ERROR(RequireRoute(route));
   SEALANE_ASSIGN_OR_RETURN(const std::vector<TenantRule> rules, Tenants(route));
   const auto before = std::ranges::find(rules, rule.tenant, &TenantRule::tenant);
   SEALANE_ASSIGN_OR_RETURN(

@@ -109,9 +109,12 @@ Status SqliteInboxBatch::Finish(std::span<const Outcome> outcomes) {
   }
   SEALANE_RETURN_IF_ERROR(Noted(ClearSuspicions()));
   if (progress_) SEALANE_RETURN_IF_ERROR(Noted(Move(outcomes)));
+  SEALANE_ASSIGN_OR_RETURN(const std::int64_t writes, rows_.CountWrite());
   finished_ = true;
   session_->handlers_work = false;
-  return transaction_.Commit();
+  SEALANE_RETURN_IF_ERROR(transaction_.Commit());
+  session_->memory->Wrote(writes);
+  return Ok();
 }
 
 Status SqliteInboxBatch::Write(const InboxItem& item, const Outcome& outcome, Timestamp now) {

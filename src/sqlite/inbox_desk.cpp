@@ -45,6 +45,8 @@ Conditions ConditionsOf(const ParkedFilter& filter) {
   return conditions;
 }
 
+constexpr std::string_view kCanBeDue = "p.state IN ('FAILED', 'DEAD', 'GAP')";
+
 Conditions ConditionsOf(const std::optional<std::string>& consumer, const EventId& id) {
   Conditions conditions;
   conditions.AddIf("p.consumer = ?", consumer);
@@ -143,22 +145,28 @@ class SqliteInboxDesk final : public InboxDesk {
   Result<std::vector<ParkedEvent>> Parked(const ParkedFilter& filter) override;
   Result<InboxFindings> Find(const std::optional<std::string>& consumer, const EventId& id) override;
   Result<std::int64_t> Retry(const ParkedFilter& which, const OperatorAction& why) override {
-    return MakeDue(which.consumer, ConditionsOf(which), DeskLimit(which.limit), why);
+    return MakeDue(which.consumer, ConditionsOf(which), kCanBeDue, DeskLimit(which.limit), why);
   }
-  Result<std::int64_t> Retry(const std::string& consumer, const EventId& id, const OperatorAction& why) override {
-    return MakeDue(consumer, ConditionsOf(consumer, id), kDeadLettersMax, why);
-  }
+  Result<std::int64_t> Retry(const std::string& consumer, const EventId& id, const OperatorAction& why,
+                             bool may_apply_twice) override;
   Result<std::int64_t> Skip(const std::string& consumer, const EventId& id, const OperatorAction& why) override;
+  Result<std::int64_t> Resume(const std::string& consumer, const std::string& topic,
+                              std::optional<std::int32_t> partition, const ResumePoint& from,
+                              const OperatorAction& why) override;
+  Result<RemoveReport> Remove(const std::string& consumer, bool although_attached, std::size_t limit,
+                              const OperatorAction& why) override;
 
  private:
   Result<Statement> Prepare(std::string_view sql) { return Statement::Prepare(connection_.get(), sql); }
   Status RequireConsumer(const std::optional<std::string>& consumer);
   Status CountReceipts(InboxSummary& summary);
   Status CountParked(InboxSummary& summary);
-  Status ReadPartitions(InboxSummary& summary);
+  Result<std::vector<InboxPosition>> ReadPositions(const std::string& consumer);
   Result<std::vector<ParkedRow>> SelectParked(const Conditions& conditions, std::size_t limit);
-  Result<std::int64_t> MakeDue(const std::optional<std::string>& consumer, Conditions conditions, std::size_t limit,
-                               const OperatorAction& why);
+  /// `states`: which of them may become due, as SQL.
+  Result<std::int64_t> MakeDue(const std::optional<std::string>& consumer, Conditions conditions,
+                               std::string_view states, std::size_t limit, const OperatorAction& why);
+  Result<std::int64_t> DeleteSome(std::string_view table, const std::string& consumer, std::int64_t limit);
   /// The receipt is about these bytes, or left alone.
   Status SetReceipt(const ParkedRow& row, std::string_view set);
   Status PassVersion(const ParkedEvent& event);
@@ -198,7 +206,7 @@ Result<std::vector<InboxSummary>> SqliteInboxDesk::Summaries() {
   for (InboxSummary& summary : summaries) {
     SEALANE_RETURN_IF_ERROR(CountReceipts(summary));
     SEALANE_RETURN_IF_ERROR(CountParked(summary));
-    SEALANE_RETURN_IF_ERROR(ReadPartitions(summary));
+    SEALANE_ASSIGN_OR_RETURN(summary.partitions, ReadPositions(summary.consumer));
   }
   return summaries;
 }
@@ -237,20 +245,29 @@ Status SqliteInboxDesk::CountParked(InboxSummary& summary) {
   return Ok();
 }
 
-Status SqliteInboxDesk::ReadPartitions(InboxSummary& summary) {
+Result<std::vector<InboxPosition>> SqliteInboxDesk::ReadPositions(const std::string& consumer) {
   SEALANE_ASSIGN_OR_RETURN(Statement select,
-                           Prepare("SELECT topic, partition, epoch, next_offset FROM sealane_inbox_partition"
+                           Prepare("SELECT topic, partition, epoch, next_offset, topic_id, clean, stop_code,"
+                                   " stop_message, stopped_at, resume_from FROM sealane_inbox_partition"
                                    " WHERE consumer = ? ORDER BY topic, partition"));
-  select.Bind(summary.consumer);
+  select.Bind(consumer);
+  std::vector<InboxPosition> positions;
   while (true) {
     SEALANE_ASSIGN_OR_RETURN(const bool found, select.Step());
-    if (!found) return Ok();
+    if (!found) return positions;
     RowReader row(select);
-    InboxPosition& position = summary.partitions.emplace_back();
+    InboxPosition& position = positions.emplace_back();
     position.partition.topic = row.Text();
     position.partition.number = static_cast<std::int32_t>(row.Int());
     position.epoch = row.Int();
     position.next_offset = row.OptionalInt();
+    position.topic_id = row.Text();
+    position.attached = row.Int() == 0;
+    const std::string code = row.Text();
+    const std::string message = row.Text();
+    if (!code.empty()) position.stop = PartitionStop{code, message};
+    position.stopped_at = row.OptionalTime();
+    position.resume = ParseResumePoint(row.Text());
   }
 }
 
@@ -319,11 +336,11 @@ Result<InboxFindings> SqliteInboxDesk::Find(const std::optional<std::string>& co
 // ---- deciding
 
 Result<std::int64_t> SqliteInboxDesk::MakeDue(const std::optional<std::string>& consumer, Conditions conditions,
-                                              std::size_t limit, const OperatorAction& why) {
+                                              std::string_view states, std::size_t limit, const OperatorAction& why) {
   SEALANE_RETURN_IF_ERROR(CheckAction(why));
   SEALANE_RETURN_IF_ERROR(RequireConsumer(consumer));
   SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
-  conditions.AddFixed("p.state IN ('FAILED', 'DEAD', 'GAP')");
+  conditions.AddFixed(std::string(states));
   SEALANE_ASSIGN_OR_RETURN(const std::vector<ParkedRow> rows, SelectParked(conditions, limit));
   SEALANE_ASSIGN_OR_RETURN(
       Statement update,
@@ -334,7 +351,9 @@ Result<std::int64_t> SqliteInboxDesk::MakeDue(const std::optional<std::string>& 
   for (const ParkedRow& row : rows) {
     update.Bind(row.place);
     SEALANE_RETURN_IF_ERROR(update.Run());
-    if (row.event.state == InboxState::kDead) SEALANE_RETURN_IF_ERROR(SetReceipt(row, "state = 'FAILED'"));
+    if (row.event.state == InboxState::kDead || row.event.state == InboxState::kSkipped) {
+      SEALANE_RETURN_IF_ERROR(SetReceipt(row, "state = 'FAILED', finished_at = NULL"));
+    }
     SEALANE_RETURN_IF_ERROR(Record("inbox.retry", row.event, why));
   }
   SEALANE_RETURN_IF_ERROR(transaction.Commit());
@@ -370,6 +389,112 @@ Result<std::int64_t> SqliteInboxDesk::Skip(const std::string& consumer, const Ev
   }
   SEALANE_RETURN_IF_ERROR(transaction.Commit());
   return static_cast<std::int64_t>(rows.size());
+}
+
+Result<std::int64_t> SqliteInboxDesk::Retry(const std::string& consumer, const EventId& id, const OperatorAction& why,
+                                            bool may_apply_twice) {
+  const std::string too_old = fmt::format("p.state = 'SKIPPED' AND p.error_code = '{}'", kTooOldCode);
+  const std::string states = may_apply_twice ? fmt::format("({} OR {})", kCanBeDue, too_old) : std::string(kCanBeDue);
+  SEALANE_ASSIGN_OR_RETURN(const std::int64_t count,
+                           MakeDue(consumer, ConditionsOf(consumer, id), states, kDeadLettersMax, why));
+  if (count > 0) return count;
+  Conditions conditions = ConditionsOf(consumer, id);
+  conditions.AddFixed(too_old);
+  SEALANE_ASSIGN_OR_RETURN(const std::vector<ParkedRow> rows, SelectParked(conditions, 1));
+  if (rows.empty()) return count;
+  return TooOldToRetry(consumer, id);
+}
+
+// ---- positions
+
+Result<std::int64_t> SqliteInboxDesk::Resume(const std::string& consumer, const std::string& topic,
+                                             std::optional<std::int32_t> partition, const ResumePoint& from,
+                                             const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  SEALANE_RETURN_IF_ERROR(RequireConsumer(consumer));
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
+  SEALANE_ASSIGN_OR_RETURN(const std::vector<InboxPosition> known, ReadPositions(consumer));
+  // Given back cleanly, so that the member that has it is not taken for one that died.
+  SEALANE_ASSIGN_OR_RETURN(Statement update,
+                           Prepare("UPDATE sealane_inbox_partition SET resume_from = ?, stop_code = NULL,"
+                                   " stop_message = NULL, stopped_at = NULL, epoch = epoch + 1, clean = 1"
+                                   " WHERE consumer = ? AND topic = ? AND partition = ?"));
+  std::int64_t count = 0;
+  for (const InboxPosition& position : known) {
+    if (position.partition.topic != topic ||
+        partition.value_or(position.partition.number) != position.partition.number)
+      continue;
+    update.Bind(ToString(from)).Bind(consumer).Bind(topic).Bind(std::int64_t{position.partition.number});
+    SEALANE_RETURN_IF_ERROR(update.Run());
+    SEALANE_RETURN_IF_ERROR(
+        NoteAudit(connection_.get(), "inbox.resume", ResumeTarget(consumer, position.partition, from), why));
+    ++count;
+  }
+  if (count == 0) return UnknownPartition(consumer, topic, partition, known);
+  SEALANE_RETURN_IF_ERROR(transaction.Commit());
+  return count;
+}
+
+Result<std::int64_t> SqliteInboxDesk::DeleteSome(std::string_view table, const std::string& consumer,
+                                                 std::int64_t limit) {
+  // Tables without row ids are named by their keys.
+  std::string_view key = "rowid";
+  if (table == "sealane_inbox") key = "event_id";
+  if (table == "sealane_inbox_version") key = "tenant, type, id";
+  if (table == "sealane_inbox_partition") key = "topic, partition";
+  SEALANE_ASSIGN_OR_RETURN(
+      Statement remove,
+      Prepare(fmt::format("DELETE FROM {0} WHERE consumer = ?1 AND ({1}) IN (SELECT {1} FROM {0} WHERE consumer = ?1"
+                          " LIMIT ?2)",
+                          table, key)));
+  remove.Bind(consumer).Bind(limit);
+  SEALANE_RETURN_IF_ERROR(remove.Run());
+  return std::int64_t{sqlite3_changes(connection_.get())};
+}
+
+Result<RemoveReport> SqliteInboxDesk::Remove(const std::string& consumer, bool although_attached, std::size_t limit,
+                                             const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
+  SEALANE_RETURN_IF_ERROR(RequireConsumer(consumer));
+  SEALANE_ASSIGN_OR_RETURN(const std::vector<InboxPosition> known, ReadPositions(consumer));
+  for (const InboxPosition& position : known) {
+    if (position.attached && !although_attached) return ConsumerAttached(consumer, position.partition);
+  }
+  // A consumer that is started before the last step must not apply again what it has no receipt of any more.
+  SEALANE_ASSIGN_OR_RETURN(Statement forget,
+                           Prepare(fmt::format("UPDATE sealane_inbox_consumer SET forgotten_before ="
+                                               " max(forgotten_before, {}) WHERE consumer = ? AND mode = 'record'",
+                                               kNowSql)));
+  forget.Bind(consumer);
+  SEALANE_RETURN_IF_ERROR(forget.Run());
+  const auto most = static_cast<std::int64_t>(DeskLimit(limit));
+  RemoveReport report;
+  // The positions last, so that such a consumer does not begin anew either.
+  for (const std::string_view table : {"sealane_inbox", "sealane_inbox_version", "sealane_inbox_recent",
+                                       "sealane_inbox_parked", "sealane_inbox_partition"}) {
+    if (report.rows == most) break;
+    SEALANE_ASSIGN_OR_RETURN(const std::int64_t rows, DeleteSome(table, consumer, most - report.rows));
+    report.rows += rows;
+  }
+  report.more = report.rows == most;
+  if (report.more) {
+    // Once, by the first of several calls, so that nothing goes without a record.
+    SEALANE_ASSIGN_OR_RETURN(Statement begun,
+                             Prepare("SELECT 1 FROM sealane_audit a JOIN sealane_inbox_consumer c ON c.consumer = ?"
+                                     " WHERE a.action = 'inbox.remove_begin' AND a.target = c.consumer"
+                                     " AND a.at >= c.created_at LIMIT 1"));
+    begun.Bind(consumer);
+    SEALANE_ASSIGN_OR_RETURN(const bool found, begun.Step());
+    if (!found) SEALANE_RETURN_IF_ERROR(NoteAudit(connection_.get(), "inbox.remove_begin", consumer, why));
+  } else {
+    SEALANE_ASSIGN_OR_RETURN(Statement remove, Prepare("DELETE FROM sealane_inbox_consumer WHERE consumer = ?"));
+    remove.Bind(consumer);
+    SEALANE_RETURN_IF_ERROR(remove.Run());
+    SEALANE_RETURN_IF_ERROR(NoteAudit(connection_.get(), "inbox.remove", consumer, why));
+  }
+  SEALANE_RETURN_IF_ERROR(transaction.Commit());
+  return report;
 }
 
 Status SqliteInboxDesk::SetReceipt(const ParkedRow& row, std::string_view set) {

@@ -18,10 +18,29 @@ Status InboxRows::CheckProgress(const ProgressMove& move) {
 
 Status InboxRows::MoveProgress(const ProgressMove& move) {
   SEALANE_ASSIGN_OR_RETURN(const BookedStatement update,
-                           session_.Take("UPDATE sealane_inbox_partition SET next_offset = ?4"
+                           session_.Take("UPDATE sealane_inbox_partition SET next_offset = ?4,"
+                                         " witness_offset = coalesce(?5, witness_offset),"
+                                         " witness = coalesce(?6, witness)"
                                          " WHERE consumer = ?1 AND topic = ?2 AND partition = ?3"));
   update->Bind(move.partition.topic).Bind(std::int64_t{move.partition.number}).Bind(move.to);
+  if (move.witness) update->Bind(move.witness->offset).BindBlob(move.witness->fingerprint);
   return update->Run();
+}
+
+Result<bool> InboxRows::SavePosition(const PositionSave& save) {
+  {
+    SEALANE_ASSIGN_OR_RETURN(
+        const BookedStatement select,
+        session_.Take("SELECT 1 FROM sealane_inbox_partition WHERE consumer = ? AND topic = ? AND partition = ?"
+                      " AND epoch = ? AND next_offset IS ?"));
+    select->Bind(save.partition.topic).Bind(std::int64_t{save.partition.number}).Bind(save.epoch);
+    select->BindOptional(save.from);
+    SEALANE_ASSIGN_OR_RETURN(const bool fits, select->Step());
+    if (!fits) return false;
+  }
+  if (save.from == save.to) return true;
+  SEALANE_RETURN_IF_ERROR(MoveProgress({.partition = save.partition, .to = save.to, .witness = save.witness}));
+  return true;
 }
 
 Status InboxRows::Remember(const Partition& partition, std::int64_t through, std::span<const EventId> ids) {

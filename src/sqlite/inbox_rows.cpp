@@ -98,6 +98,16 @@ Result<Timestamp> InboxRows::ForgottenBefore() {
   return RowReader(*select).Time();
 }
 
+Result<std::int64_t> InboxRows::CountWrite() {
+  SEALANE_ASSIGN_OR_RETURN(const BookedStatement count,
+                           session_.Take("UPDATE sealane_inbox_consumer SET writes = writes + 1 WHERE consumer = ?"
+                                         " RETURNING writes"));
+  SEALANE_ASSIGN_OR_RETURN(const bool found, count->Step());
+  const std::int64_t writes = found ? count->Int(0) : 0;
+  SEALANE_RETURN_IF_ERROR(count->Run());
+  return writes;
+}
+
 Result<Standing::Known> InboxRows::KnownOf(const InboxItem& item, bool anything_parked) {
   bool other_bytes = false;
   if (session_.mode == InboxMode::kRecord) {

@@ -59,6 +59,8 @@ class InboxRows {
   // ---- looking ----
   Result<bool> AnythingParked();
   Result<Timestamp> ForgottenBefore();
+  /// One more batch is about to be committed; tells how many there are then.
+  Result<std::int64_t> CountWrite();
   /// kNew also for what is too old: see ForgottenBefore().
   Result<Standing::Known> KnownOf(const InboxItem& item, bool anything_parked);
   /// Says whether the item's unit waits, and whether it waits for a version of the item's aggregate.
@@ -89,6 +91,8 @@ class InboxRows {
   // ---- partitions ----
   Status CheckProgress(const ProgressMove& move);
   Status MoveProgress(const ProgressMove& move);
+  /// False, and nothing is written, when the partition is not in that epoch or stands elsewhere.
+  Result<bool> SavePosition(const PositionSave& save);
   Status Remember(const Partition& partition, std::int64_t through, std::span<const EventId> ids);
   Status ForgetThrough(const Partition& partition, std::int64_t offset);
   Result<std::optional<std::int64_t>> SuspectOf(const Partition& partition);

@@ -15,8 +15,22 @@ int RefuseCommit(void* session) {
 }  // namespace
 
 InboxSession::InboxSession(Connection opened, std::string name, InboxMode its_mode)
-    : connection(std::move(opened)), consumer(std::move(name)), mode(its_mode) {
+    : connection(std::move(opened)),
+      consumer(std::move(name)),
+      mode(its_mode),
+      memory(InboxMemory::Of(connection.file()->id(), consumer)),
+      restores(memory->restores()) {
   sqlite3_commit_hook(connection.get(), RefuseCommit, this);
+}
+
+Status InboxSession::RequireSameLife() {
+  SEALANE_ASSIGN_OR_RETURN(const BookedStatement select,
+                           Take("SELECT writes FROM sealane_inbox_consumer WHERE consumer = ?"));
+  SEALANE_ASSIGN_OR_RETURN(const bool found, select->Step());
+  if (memory->Saw(found ? select->Int(0) : 0, restores)) return Ok();
+  return Error(ErrorKind::kUnavailable, "store_changed",
+               "the file was restored from an earlier copy after it was opened")
+      .WithHint("open it again and attach again: what was committed before may be missing");
 }
 
 Result<Timestamp> InboxSession::Now() {

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "inbox/inbox_store.hpp"
 #include "sqlite/connection.hpp"
+#include "sqlite/inbox_memory.hpp"
 #include "sqlite/statement_book.hpp"
 
 namespace sealane::sqlite {
@@ -27,9 +30,15 @@ struct InboxSession {
   static constexpr std::size_t kOwnStatementsMax = 1'000;
   static constexpr std::size_t kHandlerStatementsMax = 200;
 
+  /// kUnavailable (`store_changed`) when the file went back to an earlier state since this session was opened.
+  /// Inside a transaction that writes: otherwise another connection may be ahead of what is read here.
+  Status RequireSameLife();
+
   Connection connection;
   const std::string consumer;
   const InboxMode mode;
+  const std::shared_ptr<InboxMemory> memory;
+  const std::int64_t restores;  ///< of the file when it was opened
   /// While handlers work, whoever commits rolls back instead: an effect never goes without its receipt.
   bool handlers_work = false;
   // Statements end before their connection.

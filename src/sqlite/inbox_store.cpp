@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -22,6 +23,10 @@ class SqliteInboxStore final : public InboxStore {
  public:
   explicit SqliteInboxStore(std::shared_ptr<InboxSession> session) : session_(std::move(session)), rows_(*session_) {}
 
+  std::string life() const override {
+    const FileId& file = session_->connection.file()->id();
+    return fmt::format("{}.{}.{}", file.device, file.number, session_->restores);
+  }
   Result<std::unique_ptr<InboxBatch>> Open(const BatchRequest& request) override;
   Result<std::optional<StatementFault>> Examine(const std::string& sql, std::span<const SqlValue> values) override;
   Result<std::vector<std::string>> DueUnits(bool by_version, std::size_t limit) override;
@@ -30,6 +35,9 @@ class SqliteInboxStore final : public InboxStore {
   Result<std::vector<AttachedPartition>> Attach(std::span<const Partition> partitions,
                                                 std::size_t recent_max) override;
   Status Detach(std::span<const AttachedPartition> partitions) override;
+  Result<std::vector<std::size_t>> SavePositions(std::span<const PositionSave> saves) override;
+  Status Place(const AttachedPartition& partition, std::int64_t next_offset, const std::string& topic_id) override;
+  Status Stop(const AttachedPartition& partition, const PartitionStop& stop) override;
   Status Suspect(const AttachedPartition& partition, std::int64_t offset) override;
   Status Calm(const AttachedPartition& partition) override;
   Result<InboxCounts> Count() override;
@@ -47,8 +55,10 @@ class SqliteInboxStore final : public InboxStore {
   Result<AttachedPartition> AttachOne(const Partition& partition, std::size_t recent_max);
   Status ReadRecent(AttachedPartition& attached, std::size_t recent_max);
   Status PruneReceipts(Timestamp before, std::size_t limit, PruneReport& report);
-  /// kFenced when the statement, about the consumer, topic, partition and epoch, changes nothing.
-  Status ChangeOurs(const AttachedPartition& partition, std::string_view sql, std::optional<std::int64_t> value = {});
+  /// kFenced when the statement, about the consumer, topic, partition and epoch, changes nothing. `bind` adds what
+  /// else it needs.
+  Status ChangeOurs(const AttachedPartition& partition, std::string_view sql,
+                    const std::function<void(Statement&)>& bind = {});
 
   std::shared_ptr<InboxSession> session_;
   InboxRows rows_;
@@ -83,7 +93,9 @@ Status SqliteInboxStore::RequireIdle() const {
 
 Result<WriteTransaction> SqliteInboxStore::Begin() const {
   SEALANE_RETURN_IF_ERROR(RequireIdle());
-  return WriteTransaction::Begin(session_->connection.get());
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction begun, WriteTransaction::Begin(session_->connection.get()));
+  SEALANE_RETURN_IF_ERROR(session_->RequireSameLife());
+  return begun;
 }
 
 Result<WriteTransaction> SqliteInboxStore::BeginWithin(std::chrono::milliseconds patience) const {
@@ -194,7 +206,8 @@ Result<AttachedPartition> SqliteInboxStore::AttachOne(const Partition& partition
           " deaths = deaths + (clean = 0),"
           " suspect_offset = CASE WHEN clean = 0 AND suspect_epoch = epoch THEN suspect_offset END,"
           " suspect_deaths = CASE WHEN clean = 0 AND suspect_epoch = epoch THEN suspect_deaths + 1 ELSE 0 END"
-          " RETURNING epoch, next_offset, deaths, suspect_offset, suspect_deaths"));
+          " RETURNING epoch, next_offset, deaths, suspect_offset, suspect_deaths, topic_id, witness_offset, witness,"
+          " follows_group, stop_code, stop_message, resume_from"));
   take->Bind(partition.topic).Bind(std::int64_t{partition.number});
   SEALANE_RETURN_IF_ERROR(take->Step());
   RowReader row(*take);
@@ -205,6 +218,14 @@ Result<AttachedPartition> SqliteInboxStore::AttachOne(const Partition& partition
   attached.deaths = static_cast<std::int32_t>(row.Int());
   attached.suspect_offset = row.OptionalInt();
   attached.suspect_deaths = static_cast<std::int32_t>(row.Int());
+  attached.topic_id = row.Text();
+  const std::optional<std::int64_t> witness_offset = row.OptionalInt();
+  std::string witness = row.Blob();
+  if (witness_offset) attached.witness = Witness{*witness_offset, std::move(witness)};
+  attached.follows_group = row.Int() != 0;
+  PartitionStop stop{row.Text(), row.Text()};
+  if (!stop.code.empty()) attached.stop = std::move(stop);
+  attached.resume = ParseResumePoint(row.Text());
   SEALANE_RETURN_IF_ERROR(take->Run());
   SEALANE_RETURN_IF_ERROR(ReadRecent(attached, recent_max));
   return attached;
@@ -242,10 +263,10 @@ Result<std::vector<AttachedPartition>> SqliteInboxStore::Attach(std::span<const 
 }
 
 Status SqliteInboxStore::ChangeOurs(const AttachedPartition& partition, std::string_view sql,
-                                    std::optional<std::int64_t> value) {
+                                    const std::function<void(Statement&)>& bind) {
   SEALANE_ASSIGN_OR_RETURN(const BookedStatement change, session_->Take(sql));
   change->Bind(partition.partition.topic).Bind(std::int64_t{partition.partition.number}).Bind(partition.epoch);
-  if (value) change->Bind(*value);
+  if (bind) bind(*change);
   SEALANE_RETURN_IF_ERROR(change->Run());
   if (sqlite3_changes64(session_->connection.get()) == 0) return PartitionFenced(partition.partition);
   return Ok();
@@ -264,13 +285,60 @@ Status SqliteInboxStore::Detach(std::span<const AttachedPartition> partitions) {
   return transaction.Commit();
 }
 
+Result<std::vector<std::size_t>> SqliteInboxStore::SavePositions(std::span<const PositionSave> saves) {
+  bool moves = false;
+  for (const PositionSave& save : saves) {
+    SEALANE_RETURN_IF_ERROR(CheckMove({save.partition, save.epoch, save.from.value_or(save.to), save.to}));
+    moves = moves || save.from != save.to;
+  }
+  SEALANE_RETURN_IF_ERROR(RequireIdle());
+  std::optional<WriteTransaction> transaction;
+  if (moves) {
+    // Comparing alone does not wait for other writers.
+    SEALANE_ASSIGN_OR_RETURN(WriteTransaction begun, Begin());
+    transaction.emplace(std::move(begun));
+  }
+  std::vector<std::size_t> differ;
+  for (std::size_t i = 0; i < saves.size(); ++i) {
+    SEALANE_ASSIGN_OR_RETURN(const bool fits, rows_.SavePosition(saves[i]));
+    if (!fits) differ.push_back(i);
+  }
+  if (transaction) SEALANE_RETURN_IF_ERROR(transaction->Commit());
+  return differ;
+}
+
+Status SqliteInboxStore::Place(const AttachedPartition& partition, std::int64_t next_offset,
+                               const std::string& topic_id) {
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, Begin());
+  SEALANE_RETURN_IF_ERROR(
+      ChangeOurs(partition,
+                 "UPDATE sealane_inbox_partition SET next_offset = ?5, topic_id = ?6, witness_offset = NULL,"
+                 " witness = NULL, follows_group = 0, stop_code = NULL, stop_message = NULL, stopped_at = NULL,"
+                 " resume_from = NULL WHERE consumer = ?1 AND topic = ?2 AND partition = ?3 AND epoch = ?4",
+                 [&](Statement& change) { change.Bind(next_offset).BindOptional(topic_id); }));
+  return transaction.Commit();
+}
+
+Status SqliteInboxStore::Stop(const AttachedPartition& partition, const PartitionStop& stop) {
+  static const std::string sql = fmt::format(
+      "UPDATE sealane_inbox_partition SET stop_code = coalesce(stop_code, ?5),"
+      " stop_message = CASE WHEN stop_code IS NULL THEN ?6 ELSE stop_message END,"
+      " stopped_at = CASE WHEN stop_code IS NULL THEN {} ELSE stopped_at END"
+      " WHERE consumer = ?1 AND topic = ?2 AND partition = ?3 AND epoch = ?4",
+      kNowSql);
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, Begin());
+  SEALANE_RETURN_IF_ERROR(
+      ChangeOurs(partition, sql, [&](Statement& change) { change.Bind(stop.code).Bind(stop.message); }));
+  return transaction.Commit();
+}
+
 Status SqliteInboxStore::Suspect(const AttachedPartition& partition, std::int64_t offset) {
   SEALANE_RETURN_IF_ERROR(RequireIdle());
   return ChangeOurs(partition,
                     "UPDATE sealane_inbox_partition SET suspect_offset = ?5, suspect_epoch = epoch,"
                     " suspect_deaths = CASE WHEN suspect_offset IS ?5 THEN suspect_deaths ELSE 0 END"
                     " WHERE consumer = ?1 AND topic = ?2 AND partition = ?3 AND epoch = ?4",
-                    offset);
+                    [&](Statement& change) { change.Bind(offset); });
 }
 
 Status SqliteInboxStore::Calm(const AttachedPartition& partition) {

@@ -457,16 +457,26 @@ Result<Page> SqliteOutboxLog::Read(const ReadRequest& request) {
 Result<TendReport> SqliteOutboxLog::Tend() {
   constexpr std::size_t kForgetMax = 1'000;
   constexpr int kSettlementsMax = 5'000;
-  constexpr int kSettlementDays = 7;
+  constexpr int kReroutedMax = 1'000;
+  constexpr int kDaysKept = 7;
   // Looks at the oldest rows alone, so that it costs the same however long the table is.
   static const std::string trim = fmt::format(
       "DELETE FROM sealane_settlement WHERE id IN (SELECT id FROM (SELECT id, at FROM sealane_settlement ORDER BY id"
       " LIMIT {}) WHERE at < {} - {} * 86400000000)",
-      kSettlementsMax, kNowSql, kSettlementDays);
+      kSettlementsMax, kNowSql, kDaysKept);
+  static const std::string trim_rerouted = fmt::format(
+      "DELETE FROM sealane_rerouted WHERE route = ?1 AND seq IN (SELECT r.seq FROM sealane_rerouted r"
+      " WHERE r.route = ?1 AND r.at < {} - {} * 86400000000"
+      " AND NOT EXISTS (SELECT 1 FROM sealane_parked p WHERE p.route = r.route AND p.seq = r.seq)"
+      " ORDER BY r.at LIMIT {})",
+      kNowSql, kDaysKept, kReroutedMax);
   TendReport report;
   SEALANE_ASSIGN_OR_RETURN(Statement forget, Statement::Prepare(connection_.get(), trim));
   SEALANE_RETURN_IF_ERROR(forget.Run());
   report.forgotten = sqlite3_changes64(connection_.get());
+  SEALANE_ASSIGN_OR_RETURN(Statement forget_rerouted, Statement::Prepare(connection_.get(), trim_rerouted));
+  SEALANE_RETURN_IF_ERROR(forget_rerouted.Bind(route_).Run());
+  report.forgotten += sqlite3_changes64(connection_.get());
   SEALANE_ASSIGN_OR_RETURN(const auto store, OpenOutboxStore(options_));
   SEALANE_ASSIGN_OR_RETURN(const SweepReport swept, store->ForgetExpired(kForgetMax));
   report.forgotten += swept.unique_forgotten + swept.idempotency_forgotten;
@@ -476,11 +486,13 @@ Result<TendReport> SqliteOutboxLog::Tend() {
 Result<std::unique_ptr<OutboxLog>> OpenOutboxLog(const Options& options, std::string route, std::string owner) {
   SEALANE_ASSIGN_OR_RETURN(Connection connection, OpenMigrated(options));
   SEALANE_ASSIGN_OR_RETURN(const std::string birth, ReadBirth(connection));
-  auto memory = LeaseMemory::Of(options.path, route, owner);
-  SEALANE_RETURN_IF_ERROR(memory->Recognise(birth, options.path));
+  Options kept = options;
+  kept.path = connection.path();
+  auto memory = LeaseMemory::Of(kept.path, route, owner);
+  SEALANE_RETURN_IF_ERROR(memory->Recognise(birth, kept.path));
   SEALANE_RETURN_IF_ERROR(AddRoute(connection, route));
   return std::unique_ptr<OutboxLog>(std::make_unique<SqliteOutboxLog>(
-      std::move(connection), options, std::move(route), std::move(owner), std::move(memory)));
+      std::move(connection), std::move(kept), std::move(route), std::move(owner), std::move(memory)));
 }
 
 }  // namespace sealane::sqlite

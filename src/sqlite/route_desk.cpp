@@ -57,8 +57,8 @@ class SqliteRouteDesk final : public RouteDesk {
                route));
     if (busy) return RouteBusy(route);
     // Foreign keys are not enforced on every connection.
-    for (const char* table :
-         {"sealane_relay_member", "sealane_settlement", "sealane_parked", "sealane_tenant_rule", "sealane_cursor"}) {
+    for (const char* table : {"sealane_relay_member", "sealane_settlement", "sealane_parked", "sealane_rerouted",
+                              "sealane_tenant_rule", "sealane_cursor"}) {
       SEALANE_RETURN_IF_ERROR(Run(fmt::format("DELETE FROM {} WHERE route = ?", table), route));
     }
     SEALANE_RETURN_IF_ERROR(Run("DELETE FROM sealane_route WHERE name = ?", route));

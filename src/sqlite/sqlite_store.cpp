@@ -170,7 +170,9 @@ Result<SweepReport> SqliteOutboxStore::ForgetExpired(std::size_t limit) {
 
 Result<std::unique_ptr<OutboxStore>> OpenOutboxStore(const Options& options) {
   SEALANE_ASSIGN_OR_RETURN(Connection connection, OpenMigrated(options));
-  return std::unique_ptr<OutboxStore>(std::make_unique<SqliteOutboxStore>(std::move(connection), options));
+  Options kept = options;
+  kept.path = connection.path();
+  return std::unique_ptr<OutboxStore>(std::make_unique<SqliteOutboxStore>(std::move(connection), std::move(kept)));
 }
 
 Result<std::unique_ptr<Migrator>> OpenMigrator(const Options& options) {

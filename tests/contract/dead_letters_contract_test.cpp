@@ -221,7 +221,9 @@ TEST_P(DeadLettersContract, TenantsHaveRules) {
   EXPECT_THAT(ValueOrThrow(letters().Tenants("main")), ElementsAre(paused)) << "replaced";
   ValueOrThrow(letters().SetTenant("main", slow, {"bob", "quiet again"}));
   EXPECT_EQ(LastRecord(), "bob tenant.resume t on main: quiet again");
-  EXPECT_THAT(ValueOrThrow(letters().Tenants("elsewhere")), IsEmpty());
+  const auto unknown = letters().Tenants("elsewhere");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code(), "unknown_route") << "no rules and no route are told apart";
 }
 
 TEST_P(DeadLettersContract, RefusesRulesThatMakeNoSense) {

@@ -18,12 +18,21 @@ using namespace sealane::testing;
 using namespace std::chrono_literals;
 using enum InboxState;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 const OperatorAction kWhy{"ann", "because"};
+
+/// Skipped by the consumer itself, which cannot know whether it was applied before.
+Outcome TooOld() {
+  Outcome outcome;
+  outcome.kind = Outcome::Kind::kParked;
+  outcome.park = {kSkipped, 0, std::nullopt, "too_old", "older than what is remembered"};
+  return outcome;
+}
 
 /// At consumer `billing`: of key a one that is dead and two behind it, of key b one that failed, of key c one that
 /// was processed.
@@ -59,6 +68,21 @@ class InboxDeskContract : public ::testing::TestWithParam<std::string> {
     const auto found = ValueOrThrow(desk_->Find("billing", delivery.id));
     EXPECT_THAT(found.receipts, SizeIs(1));
     return found.receipts.empty() ? kReceived : found.receipts.front().state;
+  }
+  InboxSummary SummaryOf(const std::string& consumer) {
+    for (InboxSummary& summary : ValueOrThrow(desk_->Summaries())) {
+      if (summary.consumer == consumer) return std::move(summary);
+    }
+    ADD_FAILURE() << "there is no consumer " << consumer;
+    return {};
+  }
+  /// Removes in steps of so many rows; returns how many steps that took.
+  int RemoveInSteps(const std::string& consumer, std::size_t limit) {
+    for (int steps = 1;; ++steps) {
+      const RemoveReport report = ValueOrThrow(desk_->Remove(consumer, true, limit, kWhy));
+      EXPECT_LE(report.rows, static_cast<std::int64_t>(limit));
+      if (!report.more || steps == 100) return steps;
+    }
   }
   /// Who did what to what, and why; newest first.
   std::vector<std::string> Records() {
@@ -348,6 +372,174 @@ TEST_P(InboxDeskContract, WithoutReceiptsWhatWasSkippedIsClearedAwayWithTime) {
   ValueOrThrow(report.store().Prune(parked_at + 1s, 100));
   EXPECT_TRUE(ValueOrThrow(desk().Find("report", dead.id)).empty());
   EXPECT_EQ(ValueOrThrow(report.store().Count()).parked, 1) << "what waits stays";
+}
+
+// ---- positions
+
+TEST_P(InboxDeskContract, TellsWhereAConsumerStandsAndWhyItIsStopped) {
+  InboxSeat report(fixture(), "report", InboxMode::kOffsets);
+  const AttachedPartition attached = report.attached();
+  ValueOrThrow(report.store().Place(attached, 7, "topic-1"));
+  ASSERT_THAT(SummaryOf("report").partitions, SizeIs(1));
+  InboxPosition position = SummaryOf("report").partitions.at(0);
+  EXPECT_EQ(position.next_offset, 7);
+  EXPECT_EQ(position.topic_id, "topic-1");
+  EXPECT_TRUE(position.attached);
+  EXPECT_FALSE(position.stop.has_value());
+  EXPECT_FALSE(position.stopped_at.has_value());
+  EXPECT_FALSE(position.resume.has_value());
+
+  ValueOrThrow(report.store().Stop(attached, {"topic_recreated", "the topic is another one"}));
+  position = SummaryOf("report").partitions.at(0);
+  EXPECT_EQ(position.stop, (PartitionStop{"topic_recreated", "the topic is another one"}));
+  EXPECT_TRUE(position.stopped_at.has_value());
+
+  ValueOrThrow(report.store().Detach({&attached, 1}));
+  EXPECT_FALSE(SummaryOf("report").partitions.at(0).attached);
+}
+
+TEST_P(InboxDeskContract, ResumeTakesTheStopAwayAndFencesTheMember) {
+  InboxSeat report(fixture(), "report", InboxMode::kOffsets);
+  const AttachedPartition before = report.attached();
+  ValueOrThrow(report.store().Place(before, 7, "topic-1"));
+  ValueOrThrow(report.store().Stop(before, {"topic_recreated", "the topic is another one"}));
+  const ResumePoint from{.kind = ResumePoint::Kind::kOffset, .offset = 3};
+  EXPECT_EQ(ValueOrThrow(desk().Resume("report", "orders", 0, from, kWhy)), 1);
+
+  const InboxPosition position = SummaryOf("report").partitions.at(0);
+  EXPECT_FALSE(position.stop.has_value());
+  EXPECT_FALSE(position.stopped_at.has_value());
+  EXPECT_EQ(position.resume, from);
+  EXPECT_EQ(position.next_offset, 7) << "until a member takes it up";
+  EXPECT_EQ(position.topic_id, "topic-1");
+  EXPECT_EQ(position.epoch, before.epoch + 1);
+  EXPECT_FALSE(position.attached);
+  EXPECT_THAT(Records(), ElementsAre("ann inbox.resume orders/0 of report from 3: because"));
+
+  const Status fenced = report.store().Stop(before, {"topic_recreated", "again"});
+  ASSERT_FALSE(fenced);
+  EXPECT_EQ(fenced.error().kind(), ErrorKind::kFenced);
+  const AttachedPartition after = report.Attach();
+  EXPECT_EQ(after.resume, from);
+  EXPECT_FALSE(after.stop.has_value());
+  EXPECT_EQ(after.deaths, 0) << "the member that was fenced has not died";
+}
+
+TEST_P(InboxDeskContract, ResumeKeepsEveryKindOfPoint) {
+  const InboxSeat report(fixture(), "report", InboxMode::kOffsets);
+  using enum ResumePoint::Kind;
+  for (const ResumePoint& from : {ResumePoint{.kind = kBeginning}, ResumePoint{.kind = kGroup},
+                                  ResumePoint{.kind = kOffset, .offset = 9'000'000'000},
+                                  ResumePoint{.kind = kTime, .time = Timestamp{1'700'000'000'123'456us}}}) {
+    EXPECT_EQ(ValueOrThrow(desk().Resume("report", "orders", {}, from, kWhy)), 1);
+    EXPECT_EQ(SummaryOf("report").partitions.at(0).resume, from) << ToString(from);
+  }
+  EXPECT_THAT(Records(), SizeIs(4));
+}
+
+TEST_P(InboxDeskContract, ResumeOfATopicMeansAllPartitionsThatAreKnown) {
+  InboxSeat report(fixture(), "report", InboxMode::kRecord);
+  const std::vector<Partition> partitions = {{"orders", 0}, {"orders", 1}, {"orders", 3}, {"payments", 0}};
+  static_cast<void>(ValueOrThrow(report.store().Attach(partitions, 10)));
+  EXPECT_EQ(ValueOrThrow(desk().Resume("report", "orders", {}, {}, kWhy)), 3);
+  EXPECT_THAT(Records(), UnorderedElementsAre("ann inbox.resume orders/0 of report from beginning: because",
+                                              "ann inbox.resume orders/1 of report from beginning: because",
+                                              "ann inbox.resume orders/3 of report from beginning: because"));
+  EXPECT_FALSE(SummaryOf("report").partitions.at(3).resume.has_value());
+
+  const auto number = desk().Resume("report", "orders", 2, {}, kWhy);
+  ASSERT_FALSE(number);
+  EXPECT_EQ(number.error().kind(), ErrorKind::kRejected);
+  EXPECT_EQ(number.error().code(), "unknown_partition");
+  EXPECT_THAT(number.error().hint(), HasSubstr("orders/0-1, orders/3, payments/0"));
+  const auto topic = desk().Resume("report", "order", {}, {}, kWhy);
+  ASSERT_FALSE(topic);
+  EXPECT_EQ(topic.error().code(), "unknown_partition");
+  const auto none = desk().Resume("billing", "orders", {}, {}, kWhy);
+  ASSERT_FALSE(none) << "billing never attached a partition here";
+  EXPECT_EQ(none.error().code(), "unknown_partition");
+  EXPECT_THAT(Records(), SizeIs(3));
+}
+
+TEST_P(InboxDeskContract, RemoveTakesEverythingOfOneConsumerInSteps) {
+  {
+    InboxSeat report(fixture(), "report", InboxMode::kOffsets);
+    report.Handle({VersionOf("x", 1, 0), DeliveryOf("y", 1)}, {Processed(1), Died(1)}, true);
+    billing().Handle({VersionOf("v", 1, 8)}, {Processed(1)}, true);
+  }
+  // Five receipts and four parked events, one more receipt and its version.
+  const RemoveReport first = ValueOrThrow(desk().Remove("billing", false, 2, kWhy));
+  EXPECT_EQ(first.rows, 2);
+  EXPECT_TRUE(first.more);
+  EXPECT_THAT(Records(), ElementsAre("ann inbox.remove_begin billing: because"));
+  EXPECT_GE(RemoveInSteps("billing", 3), 3);
+  EXPECT_THAT(Records(), ElementsAre("ann inbox.remove billing: because", "ann inbox.remove_begin billing: because"));
+  const auto left = ValueOrThrow(desk().Summaries());
+  ASSERT_THAT(left, SizeIs(1));
+  EXPECT_EQ(left[0].consumer, "report");
+  EXPECT_EQ(left[0].waiting.dead, 1) << "the other consumer keeps everything";
+  EXPECT_EQ(left[0].partitions.size(), 1U);
+  EXPECT_TRUE(ValueOrThrow(desk().Find({}, a1_.id)).empty());
+  EXPECT_EQ(desk().Remove("billing", false, 2, kWhy).error().code(), "unknown_consumer");
+
+  EXPECT_EQ(RemoveInSteps("report", 100), 1);
+  InboxSeat again(fixture(), "report", InboxMode::kRecord);
+  EXPECT_THAT(SummaryOf("report").partitions, IsEmpty()) << "the name is free, with another mode too";
+  const Delivery old = VersionOf("x", 1, 0);
+  EXPECT_EQ(again.Look(old, true).version_seen, 0);
+}
+
+TEST_P(InboxDeskContract, RemoveIsRefusedWhileAPartitionIsAttached) {
+  InboxSeat report(fixture(), "report", InboxMode::kOffsets);
+  const auto refused = desk().Remove("report", false, 100, kWhy);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind(), ErrorKind::kRejected);
+  EXPECT_EQ(refused.error().code(), "consumer_attached");
+  EXPECT_THAT(refused.error().message(), HasSubstr("orders/0"));
+  EXPECT_THAT(SummaryOf("report").partitions, SizeIs(1));
+  EXPECT_THAT(Records(), IsEmpty());
+
+  const AttachedPartition attached = report.attached();
+  ValueOrThrow(report.store().Detach({&attached, 1}));
+  EXPECT_FALSE(ValueOrThrow(desk().Remove("report", false, 100, kWhy)).more);
+}
+
+TEST_P(InboxDeskContract, WhatIsOlderThanAConsumersMemoryIsRetriedOnlyWhenItMayBeAppliedTwice) {
+  const Delivery old = DeliveryOf("o", 40);
+  billing().Handle({old}, {TooOld()});
+  ASSERT_EQ(Find(old).state, kSkipped);
+  ASSERT_EQ(Find(old).error_code, "too_old");
+  const auto refused = desk().Retry("billing", old.id, kWhy);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind(), ErrorKind::kRejected);
+  EXPECT_EQ(refused.error().code(), "too_old");
+  EXPECT_THAT(refused.error().hint(), HasSubstr("--may-apply-twice"));
+  EXPECT_EQ(ValueOrThrow(desk().Retry({.state = kSkipped}, kWhy)), 0);
+  EXPECT_EQ(ValueOrThrow(desk().Retry({.error_code = "too_old"}, kWhy)), 0);
+  EXPECT_EQ(Find(old).state, kSkipped);
+  EXPECT_THAT(Records(), IsEmpty());
+
+  EXPECT_EQ(ValueOrThrow(desk().Retry("billing", old.id, kWhy, true)), 1);
+  EXPECT_EQ(Find(old).state, kFailed);
+  EXPECT_EQ(ReceiptState(old), kFailed);
+  EXPECT_THAT(Records(), ElementsAre("ann inbox.retry " + old.id.ToString() + " on billing: because"));
+  EXPECT_EQ(billing().RetryWith("o", Processed()), old.id);
+  EXPECT_EQ(ReceiptState(old), kProcessed);
+}
+
+TEST_P(InboxDeskContract, WhatAnOperatorSkippedStaysSkipped) {
+  ASSERT_EQ(ValueOrThrow(desk().Skip("billing", a1_.id, kWhy)), 1);
+  EXPECT_EQ(ValueOrThrow(desk().Retry("billing", a1_.id, kWhy, true)), 0);
+  EXPECT_EQ(Find(a1_).state, kSkipped);
+}
+
+TEST_P(InboxDeskContract, PositionsOfAConsumerThatIsNotAreRefused) {
+  const auto code = [](const auto& result) { return result ? "done" : result.error().code(); };
+  EXPECT_EQ(code(desk().Resume("biling", "orders", {}, {}, kWhy)), "unknown_consumer");
+  EXPECT_EQ(code(desk().Remove("biling", false, 10, kWhy)), "unknown_consumer");
+  EXPECT_EQ(code(desk().Resume("billing", "orders", {}, {}, {"", "because"})), "actor_required");
+  EXPECT_EQ(code(desk().Remove("billing", false, 10, {"ann", ""})), "reason_required");
+  EXPECT_THAT(Records(), IsEmpty());
 }
 
 }  // namespace

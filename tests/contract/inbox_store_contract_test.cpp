@@ -463,6 +463,210 @@ TEST_P(InboxStoreContract, AFormerOwnerCannotMakeAnEventSuspect) {
   EXPECT_THAT(ValueOrThrow(store.Attach(one, 0)).at(0).suspect_offset, Optional(7));
 }
 
+// ---- where a partition stands
+// ---------------------------------------------------------------------------------------
+
+/// The invoices of this number, taken over.
+AttachedPartition TakeInvoices(InboxStore& store, std::int32_t number = 0) {
+  const std::vector<Partition> one = {{"invoices", number}};
+  return ValueOrThrow(store.Attach(one, 10)).at(0);
+}
+
+/// A step from where the partition stood when it was taken.
+PositionSave StepTo(const AttachedPartition& owner, std::int64_t to, std::optional<Witness> witness = {}) {
+  return {owner.partition, owner.epoch, owner.next_offset, to, std::move(witness)};
+}
+
+std::vector<std::size_t> Save(InboxStore& store, const std::vector<PositionSave>& saves) {
+  return ValueOrThrow(store.SavePositions(saves));
+}
+
+const Witness kWitness{41, std::string("\x00\xff'0123456789abc", 16)};
+const Witness kLaterWitness{99, "0123456789abcdef"};
+
+TEST_P(InboxStoreContract, ANewPartitionIsAsNothingWasSaid) {
+  const AttachedPartition owner = TakeInvoices(seat().store());
+  EXPECT_EQ(owner.next_offset, std::nullopt);
+  EXPECT_EQ(owner.topic_id, "");
+  EXPECT_EQ(owner.witness, std::nullopt);
+  EXPECT_FALSE(owner.follows_group);
+  EXPECT_EQ(owner.stop, std::nullopt);
+  EXPECT_EQ(owner.resume, std::nullopt);
+}
+
+TEST_P(InboxStoreContract, APositionComesBackWithItsTopicAndItsWitness) {
+  InboxStore& store = seat().store();
+  const AttachedPartition owner = TakeInvoices(store);
+  ValueOrThrow(store.Place(owner, 40, "topic-1"));
+  EXPECT_THAT(Save(store, {{owner.partition, owner.epoch, 40, 42, kWitness}}), IsEmpty());
+  const AttachedPartition next = TakeInvoices(*fixture().Open("billing", mode()));
+  EXPECT_THAT(next.next_offset, Optional(42));
+  EXPECT_EQ(next.topic_id, "topic-1");
+  EXPECT_THAT(next.witness, Optional(kWitness));
+  EXPECT_FALSE(next.follows_group);
+}
+
+TEST_P(InboxStoreContract, AWitnessStaysUntilThereIsAnother) {
+  InboxStore& store = seat().store();
+  const AttachedPartition owner = TakeInvoices(store);
+  EXPECT_THAT(Save(store, {{owner.partition, owner.epoch, std::nullopt, 42, kWitness}}), IsEmpty());
+  EXPECT_THAT(Save(store, {{owner.partition, owner.epoch, 42, 50}}), IsEmpty());
+  const AttachedPartition second = TakeInvoices(store);
+  EXPECT_THAT(second.witness, Optional(kWitness));
+  EXPECT_THAT(Save(store, {StepTo(second, 100, kLaterWitness)}), IsEmpty());
+  EXPECT_THAT(TakeInvoices(store).witness, Optional(kLaterWitness));
+}
+
+TEST_P(InboxStoreContract, SavingTellsWhatStandsElsewhereAndLeavesIt) {
+  InboxStore& store = seat().store();
+  const std::vector<Partition> names = {{"invoices", 0}, {"invoices", 1}, {"invoices", 2}, {"invoices", 3}};
+  const auto former = ValueOrThrow(store.Attach(names, 0));
+  EXPECT_THAT(Save(store, {StepTo(former[0], 10), StepTo(former[1], 10), StepTo(former[2], 10)}), IsEmpty());
+  const std::vector<Partition> taken = {names[1]};
+  ValueOrThrow(fixture().Open("billing", mode())->Attach(taken, 0));
+
+  const std::vector<PositionSave> saves = {
+      {names[3], former[3].epoch, 5, 20, kWitness},             // has no position
+      {names[1], former[1].epoch, 10, 20, kWitness},            // is in another epoch
+      {names[0], former[0].epoch, 10, 20, kWitness},            // fits
+      {names[2], former[2].epoch, 9, 20, kWitness},             // stands elsewhere
+      {{"refunds", 0}, 1, std::nullopt, 20, kWitness},          // was never attached
+      {names[2], former[2].epoch, std::nullopt, 20, kWitness},  // has a position
+  };
+  EXPECT_THAT(Save(store, saves), ElementsAre(0, 1, 3, 4, 5));
+  const auto after = ValueOrThrow(store.Attach(names, 0));
+  EXPECT_THAT(after[0].next_offset, Optional(20));
+  EXPECT_THAT(after[0].witness, Optional(kWitness));
+  EXPECT_THAT(after[1].next_offset, Optional(10));
+  EXPECT_THAT(after[2].next_offset, Optional(10));
+  EXPECT_EQ(after[3].next_offset, std::nullopt);
+  for (std::size_t i = 1; i < after.size(); ++i) EXPECT_EQ(after[i].witness, std::nullopt) << i;
+}
+
+TEST_P(InboxStoreContract, AStepToTheSamePlaceOnlyCompares) {
+  InboxStore& store = seat().store();
+  const AttachedPartition owner = TakeInvoices(store);
+  EXPECT_THAT(Save(store, {StepTo(owner, 10, kWitness)}), IsEmpty());
+  EXPECT_THAT(Save(store, {{owner.partition, owner.epoch, 10, 10, kLaterWitness}}), IsEmpty());
+  EXPECT_THAT(Save(store, {{owner.partition, owner.epoch, 11, 11}}), ElementsAre(0));
+  EXPECT_THAT(Save(store, {{owner.partition, owner.epoch + 1, 10, 10}}), ElementsAre(0));
+  const AttachedPartition next = TakeInvoices(store);
+  EXPECT_THAT(next.next_offset, Optional(10));
+  EXPECT_THAT(next.witness, Optional(kWitness)) << "nothing is written";
+}
+
+TEST_P(InboxStoreContract, ASavedPositionNeverGoesBack) {
+  InboxStore& store = seat().store();
+  const AttachedPartition owner = TakeInvoices(store);
+  const AttachedPartition other = TakeInvoices(store, 1);
+  EXPECT_THAT(Save(store, {StepTo(owner, 10)}), IsEmpty());
+  const std::vector<PositionSave> saves = {StepTo(other, 5), {owner.partition, owner.epoch, 10, 9}};
+  const auto saved = store.SavePositions(saves);
+  ASSERT_FALSE(saved.has_value());
+  EXPECT_EQ(saved.error().kind(), ErrorKind::kMisuse);
+  EXPECT_EQ(saved.error().code(), "progress_backwards");
+  EXPECT_THAT(TakeInvoices(store).next_offset, Optional(10));
+  EXPECT_EQ(TakeInvoices(store, 1).next_offset, std::nullopt);
+}
+
+TEST_P(InboxStoreContract, SavingNothingIsFine) {
+  EXPECT_THAT(Save(seat().store(), {}), IsEmpty());
+}
+
+TEST_P(InboxStoreContract, PositionsAreOfOneConsumer) {
+  const auto other = fixture().Open("shipping", mode());
+  const AttachedPartition ours = TakeInvoices(seat().store());
+  const AttachedPartition theirs = TakeInvoices(*other);
+  EXPECT_THAT(Save(seat().store(), {StepTo(ours, 10)}), IsEmpty());
+  ValueOrThrow(seat().store().Stop(ours, {"topic_replaced", "it is another one"}));
+  EXPECT_THAT(Save(*other, {StepTo(theirs, 3)}), IsEmpty());
+  const AttachedPartition next = TakeInvoices(*other);
+  EXPECT_THAT(next.next_offset, Optional(3));
+  EXPECT_EQ(next.stop, std::nullopt);
+}
+
+TEST_P(InboxStoreContract, PlacingBeginsAnewAlsoFurtherBack) {
+  InboxStore& store = seat().store();
+  const AttachedPartition owner = TakeInvoices(store);
+  ValueOrThrow(store.Place(owner, 100, "topic-1"));
+  EXPECT_THAT(Save(store, {{owner.partition, owner.epoch, 100, 101, kWitness}}), IsEmpty());
+  ValueOrThrow(store.Stop(owner, {"topic_replaced", "it is another one"}));
+  fixture().SetResume("billing", owner.partition, "beginning");
+  ValueOrThrow(store.Place(owner, 7, "topic-2"));
+  const AttachedPartition next = TakeInvoices(store);
+  EXPECT_THAT(next.next_offset, Optional(7));
+  EXPECT_EQ(next.topic_id, "topic-2");
+  EXPECT_EQ(next.witness, std::nullopt);
+  EXPECT_EQ(next.stop, std::nullopt);
+  EXPECT_EQ(next.resume, std::nullopt);
+  ValueOrThrow(store.Place(next, 7, ""));
+  EXPECT_EQ(TakeInvoices(store).topic_id, "") << "not known any more";
+}
+
+TEST_P(InboxStoreContract, AStopIsRememberedAndTheFirstCounts) {
+  InboxStore& store = seat().store();
+  const AttachedPartition owner = TakeInvoices(store);
+  EXPECT_THAT(Save(store, {StepTo(owner, 10, kWitness)}), IsEmpty());
+  const PartitionStop first{"topic_replaced", "the topic has another id, \"b\" instead of 'a'"};
+  ValueOrThrow(store.Stop(owner, first));
+  ValueOrThrow(store.Stop(owner, {"position_beyond_end", "later"}));
+  for (int i = 0; i < 2; ++i) {
+    const AttachedPartition next = TakeInvoices(store);
+    EXPECT_THAT(next.stop, Optional(first));
+    EXPECT_THAT(next.next_offset, Optional(10)) << "where it stood is kept";
+    EXPECT_THAT(next.witness, Optional(kWitness));
+    ValueOrThrow(store.Stop(next, {"again", "by the next member"}));
+  }
+}
+
+TEST_P(InboxStoreContract, AFormerOwnerNeitherPlacesNorStops) {
+  InboxStore& store = seat().store();
+  const AttachedPartition former = TakeInvoices(store);
+  const AttachedPartition owner = TakeInvoices(store);
+  EXPECT_EQ(store.Place(former, 7, "topic-1").error().code(), "partition_fenced");
+  EXPECT_EQ(store.Stop(former, {"topic_replaced", ""}).error().kind(), ErrorKind::kFenced);
+  AttachedPartition never = owner;
+  never.partition = {"refunds", 0};
+  EXPECT_EQ(store.Place(never, 7, "topic-1").error().kind(), ErrorKind::kFenced);
+  EXPECT_EQ(store.Stop(never, {"topic_replaced", ""}).error().kind(), ErrorKind::kFenced);
+  const AttachedPartition next = TakeInvoices(store);
+  EXPECT_EQ(next.next_offset, std::nullopt);
+  EXPECT_EQ(next.stop, std::nullopt);
+}
+
+TEST_P(InboxStoreContract, WhatAnOperatorDecidedComesBack) {
+  InboxStore& store = seat().store();
+  const AttachedPartition owner = TakeInvoices(store);
+  for (const char* const from : {"beginning", "group", "42", "2026-03-01T12:00:00.5Z"}) {
+    fixture().SetResume("billing", owner.partition, from);
+    const std::optional<ResumePoint> resume = TakeInvoices(store).resume;
+    ASSERT_TRUE(resume.has_value()) << from;
+    EXPECT_EQ(*resume, ParseResumePoint(from)) << from;
+  }
+}
+
+TEST_P(InboxStoreContract, ALifeIsTheSameForAllThatOpenTheStore) {
+  EXPECT_NE(seat().store().life(), "");
+  EXPECT_EQ(seat().store().life(), fixture().Open("shipping", mode())->life());
+}
+
+TEST_P(InboxStoreContract, WhatIsParkedAsGivenUpHoldsNothingBackAndIsDone) {
+  const Delivery event = DeliveryOf("a", 0);
+  seat().Handle({event}, {GivenUp("too-old/1")});
+  EXPECT_FALSE(seat().Look(DeliveryOf("a", 1)).unit_waits);
+  EXPECT_FALSE(seat().Look(DeliveryOf("too-old/1", 1)).unit_waits);
+  EXPECT_EQ(seat().Look(Again(event, 1)).known, Known::kDone);
+  EXPECT_THAT(seat().Due(), IsEmpty());
+  EXPECT_EQ(ValueOrThrow(seat().store().Count()).parked, 0);
+  const auto findings = ValueOrThrow(fixture().OpenDesk()->Find("billing", event.id));
+  ASSERT_THAT(findings.parked, SizeIs(1));
+  EXPECT_EQ(findings.parked[0].state, InboxState::kSkipped);
+  EXPECT_EQ(findings.parked[0].error_code, "too_old");
+  if (!records()) return;
+  ASSERT_THAT(findings.receipts, SizeIs(1));
+  EXPECT_EQ(findings.receipts[0].state, InboxState::kSkipped);
+}
+
 // ---- a receipt per event
 // --------------------------------------------------------------------------------------------
 
@@ -619,6 +823,29 @@ TEST_P(InboxOffsetsContract, APositionMovesWithItsBatch) {
   EXPECT_THAT(seat().Attach().next_offset, Optional(5));
   { const auto destroyed = seat().Open({DeliveryOf("a", 5)}); }
   EXPECT_THAT(seat().Attach().next_offset, Optional(5));
+}
+
+TEST_P(InboxOffsetsContract, AWitnessIsWrittenWithItsBatch) {
+  const AttachedPartition owner = seat().attached();
+  const auto move = [&](std::int64_t from, std::int64_t to, std::optional<Witness> witness) {
+    const ProgressMove step{owner.partition, owner.epoch, from, to, std::nullopt, std::move(witness)};
+    return ValueOrThrow(seat().store().Open({.arrivals = {}, .progress = step}));
+  };
+  ValueOrThrow(move(0, 42, kWitness)->Finish({}));
+  ValueOrThrow(move(42, 50, std::nullopt)->Finish({}));
+  { const auto destroyed = move(50, 100, kLaterWitness); }
+  const AttachedPartition& next = seat().Attach();
+  EXPECT_THAT(next.next_offset, Optional(50));
+  EXPECT_THAT(next.witness, Optional(kWitness));
+}
+
+TEST_P(InboxOffsetsContract, ABatchGoesOnWhereAPartitionWasPlaced) {
+  seat().Handle({DeliveryOf("a", 0), DeliveryOf("a", 4)}, {Processed(), Processed()});
+  ValueOrThrow(seat().store().Place(seat().attached(), 2, "topic-2"));
+  EXPECT_EQ(seat().TryOpen({DeliveryOf("a", 5)}).error().code(), "partition_fenced") << "it stands elsewhere now";
+  seat().Attach();
+  seat().Handle({DeliveryOf("a", 2)}, {Processed()});
+  EXPECT_THAT(seat().Attach().next_offset, Optional(3));
 }
 
 TEST_P(InboxOffsetsContract, ANewPartitionBeginsWhereItsOwnerSays) {

@@ -122,5 +122,55 @@ TEST_F(MemoryInbox, AStoreHasOneBatchAtATime) {
   EXPECT_TRUE(store->Open({}).has_value());
 }
 
+TEST_F(MemoryInbox, ARestoreTakesBackWhatWasCommittedSinceAndBeginsAnotherLife) {
+  const auto store = Open();
+  const std::vector<Partition> one = {{"orders", 0}};
+  const AttachedPartition owner = ValueOrThrow(store->Attach(one, 0)).at(0);
+  ValueOrThrow(store->Place(owner, 5, "topic-1"));
+  const auto snapshot = memory::TakeSnapshot(database());
+
+  const Delivery event = DeliveryOf("a", 5);
+  const std::array arrivals = {event.arrival()};
+  {
+    const auto batch = ValueOrThrow(store->Open({.arrivals = arrivals}));
+    ValueOrThrow(batch->Execute("INSERT"));
+    ValueOrThrow(batch->Finish(std::array{Processed()}));
+  }
+  const std::array saves = {PositionSave{owner.partition, owner.epoch, 5, 6}};
+  EXPECT_THAT(ValueOrThrow(store->SavePositions(saves)), IsEmpty());
+  memory::Restore(database(), *snapshot);
+
+  const auto later = Open();
+  EXPECT_NE(later->life(), store->life());
+  EXPECT_THAT(memory::ExecutedStatements(database()), IsEmpty());
+  EXPECT_EQ(ValueOrThrow(later->Open({.arrivals = arrivals}))->standings().at(0).known, Known::kNew);
+  EXPECT_THAT(ValueOrThrow(later->SavePositions(std::array{PositionSave{owner.partition, owner.epoch, 6, 7}})),
+              SizeIs(1));
+  EXPECT_EQ(ValueOrThrow(later->Attach(one, 0)).at(0).next_offset, 5);
+}
+
+TEST_F(MemoryInbox, AStoreFromBeforeARestoreIsOfNoUse) {
+  const auto store = Open();
+  const std::vector<Partition> one = {{"orders", 0}};
+  const AttachedPartition owner = ValueOrThrow(store->Attach(one, 0)).at(0);
+  const Delivery event = DeliveryOf("a", 0);
+  const std::array arrivals = {event.arrival()};
+  auto batch = ValueOrThrow(store->Open({.arrivals = arrivals}));
+  memory::Restore(database(), *memory::TakeSnapshot(database()));
+
+  const auto finished = batch->Finish(std::array{Processed()});
+  ASSERT_FALSE(finished.has_value());
+  EXPECT_EQ(finished.error().kind(), ErrorKind::kUnavailable);
+  EXPECT_EQ(finished.error().code(), "store_changed");
+  batch.reset();
+  EXPECT_EQ(store->Open({.arrivals = arrivals}).error().code(), "store_changed");
+  EXPECT_EQ(store->OpenRetry("a", false, std::chrono::seconds{1}).error().code(), "store_changed");
+  EXPECT_EQ(store->Attach(one, 0).error().code(), "store_changed");
+  EXPECT_EQ(store->SavePositions({}).error().code(), "store_changed");
+  EXPECT_EQ(store->Place(owner, 1, "").error().code(), "store_changed");
+  EXPECT_EQ(store->Stop(owner, {"topic_replaced", ""}).error().code(), "store_changed");
+  EXPECT_EQ(ValueOrThrow(Open()->Open({.arrivals = arrivals}))->standings().at(0).known, Known::kNew);
+}
+
 }  // namespace
 }  // namespace sealane

@@ -39,8 +39,13 @@ class MigratorFixture {
   /// As a program that carries these scripts.
   virtual std::unique_ptr<Migrator> OpenWith(std::vector<Migration> known) = 0;
   virtual Result<std::unique_ptr<OutboxStore>> OpenStore() = 0;
+  virtual Result<std::unique_ptr<InboxStore>> OpenInbox(const std::string& consumer) = 0;
   virtual void Execute(const std::string& sql) = 0;
   virtual std::string migration_table() const = 0;
+  /// Where consumers stand, and its first columns: consumer, topic, partition, next_offset.
+  virtual std::string position_table() const = 0;
+  /// What adds a consumer, as it was from the beginning.
+  virtual std::string add_consumer() const = 0;
 };
 
 class SqliteMigratorFixture final : public MigratorFixture {
@@ -50,8 +55,15 @@ class SqliteMigratorFixture final : public MigratorFixture {
     return std::make_unique<sqlite::SqliteMigrator>(Options(), std::move(known));
   }
   Result<std::unique_ptr<OutboxStore>> OpenStore() override { return sqlite::OpenOutboxStore(Options()); }
+  Result<std::unique_ptr<InboxStore>> OpenInbox(const std::string& consumer) override {
+    return sqlite::OpenInboxStore(Options(), consumer, InboxMode::kRecord);
+  }
   void Execute(const std::string& sql) override { SqliteHandle(file_.path()).Execute(sql); }
   std::string migration_table() const override { return "sealane_migration"; }
+  std::string position_table() const override { return "sealane_inbox_partition"; }
+  std::string add_consumer() const override {
+    return "INSERT INTO sealane_inbox_consumer (consumer, mode) VALUES ('billing', 'record')";
+  }
 
  private:
   sqlite::Options Options() const { return {.path = file_.path(), .busy_timeout = std::chrono::seconds{60}}; }
@@ -66,8 +78,15 @@ class PostgresMigratorFixture final : public MigratorFixture {
                                                         Options(), std::move(known));
   }
   Result<std::unique_ptr<OutboxStore>> OpenStore() override { return postgres::OpenOutboxStore(Options()); }
+  Result<std::unique_ptr<InboxStore>> OpenInbox(const std::string& consumer) override {
+    return postgres::OpenInboxStore(Options(), consumer, InboxMode::kRecord);
+  }
   void Execute(const std::string& sql) override { PgSession(database_.url()).Exec(sql); }
   std::string migration_table() const override { return "sealane.migration"; }
+  std::string position_table() const override { return "sealane.inbox_progress"; }
+  std::string add_consumer() const override {
+    return "INSERT INTO sealane.inbox_consumer (name, mode) VALUES ('billing', 'record')";
+  }
 
  private:
   postgres::Options Options() const {
@@ -140,6 +159,28 @@ TEST_P(MigratorContract, BringsAnOlderSchemaUpToDate) {
   ASSERT_EQ(applied.size(), 1U);
   EXPECT_EQ(applied.front().number, Known() + 1);
   EXPECT_EQ(applied.front().name, "future");
+}
+
+TEST_P(MigratorContract, PartitionsFromBeforePositionsFollowTheirGroup) {
+  std::vector<Migration> before = fixture().Embedded();
+  std::erase_if(before, [](const Migration& migration) { return migration.number >= 9; });
+  ValueOrThrow(fixture().OpenWith(before)->Up());
+  fixture().Execute(fixture().add_consumer());
+  fixture().Execute("INSERT INTO " + fixture().position_table() +
+                    " (consumer, topic, partition, next_offset) VALUES ('billing', 'orders', 0, NULL),"
+                    " ('billing', 'orders', 1, 5)");
+  ValueOrThrow(Open()->Up());
+
+  const auto store = ValueOrThrow(fixture().OpenInbox("billing"));
+  const std::vector<Partition> partitions = {{"orders", 0}, {"orders", 1}, {"orders", 2}};
+  const auto attached = ValueOrThrow(store->Attach(partitions, 10));
+  EXPECT_TRUE(attached.at(0).follows_group);
+  EXPECT_EQ(attached.at(0).next_offset, std::nullopt);
+  EXPECT_FALSE(attached.at(1).follows_group) << "it has a position";
+  EXPECT_EQ(attached.at(1).next_offset, 5);
+  EXPECT_FALSE(attached.at(2).follows_group) << "it is new";
+  ValueOrThrow(store->Place(attached.at(0), 7, "topic-1"));
+  EXPECT_FALSE(ValueOrThrow(store->Attach(partitions, 10)).at(0).follows_group) << "it has one now";
 }
 
 TEST_P(MigratorContract, OneOfSeveralThreadsDoesTheWork) {

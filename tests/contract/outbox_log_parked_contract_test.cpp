@@ -446,6 +446,30 @@ TEST_P(OutboxLogParkedContract, WaitingEventsAreSentToAnotherTopic) {
   EXPECT_FALSE(operators().Reroute(request, why));
 }
 
+TEST_P(OutboxLogParkedContract, TendingForgetsAChosenTopicAWeekLaterUnlessTheEventIsParked) {
+  const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("b"), SampleEntry("c")});
+  Settle({Waits(events[0], "lost"), Waits(events[1], "lost"), Waits(events[2], "gone")});
+  const OperatorAction why{.actor = "ops", .reason = "typo"};
+  const auto to_found = [](std::string topic) {
+    return RerouteRequest{.topic = std::move(topic), .to = "found", .waiting = true};
+  };
+  EXPECT_EQ(ValueOrThrow(operators().Reroute(to_found("lost"), why)), 2);
+  EXPECT_EQ(ValueOrThrow(operators().Reroute(to_found("gone"), why)), 1);
+  fixture().LetTimePass(24h * 8);
+  EXPECT_EQ(ValueOrThrow(operators().Reroute({.topic = "found", .to = "better", .waiting = true, .limit = 1}, why)),
+            1);
+  const auto grants_now = TakeAll(log());
+  const auto published = [&](const ReadEvent& event, const char* topic) {
+    Settle({}, {{LeaseFor(grants_now, event.entry), event.entry.seq, topic}});
+  };
+  published(events[0], "better");
+  published(events[1], "found");
+  EXPECT_GE(ValueOrThrow(log().Tend()).forgotten, 1);
+  EXPECT_EQ(StatusOf(events[0].envelope.id).rerouted_to, "better") << "chosen anew a moment ago";
+  EXPECT_EQ(StatusOf(events[1].envelope.id).rerouted_to, "") << "published, and a week has passed";
+  EXPECT_EQ(StatusOf(events[2].envelope.id).rerouted_to, "found") << "still parked";
+}
+
 TEST_P(OutboxLogParkedContract, DeadEventsAreSentToAnotherTopicWithThoseBehindThem) {
   const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("a"), SampleEntry("b"), SampleEntry("c")});
   const std::string topic = events[0].envelope.topic;

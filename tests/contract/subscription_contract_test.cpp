@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <set>
 #include <string>
 #include <thread>
@@ -44,6 +45,19 @@ class SubscriptionContract : public ::testing::TestWithParam<std::string> {
       fixture_->Publish(topic, fmt::format("key-{}", i % 17), values.back());
     }
     return values;
+  }
+  /// As the broker tells it; it may need a moment after a topic was made.
+  PartitionFacts FactsOf(Reader& reader, const Partition& partition) {
+    std::vector<PartitionFacts> facts;
+    reader.StepUntil("facts", [&] {
+      auto answer = reader.subscription().Inspect(std::vector{partition});
+      if (answer) facts = *std::move(answer);
+      return !facts.empty();
+    });
+    return facts.at(0);
+  }
+  static std::optional<ReceivedMessage> MessageAt(Reader& reader, const PartitionOffset& place) {
+    return ValueOrThrow(reader.subscription().MessagesAt(std::vector{place})).at(0);
   }
   Reader Join(const std::string& topic) { return Reader(fixture_->Join(group_, {topic})); }
 
@@ -532,6 +546,416 @@ TEST_P(SubscriptionContract, APositionIsComparedWithAnEndOfTheSameTime) {
   reader.Close();
 }
 
+void ExpectSame(const ReceivedMessage& one, const ReceivedMessage& other) {
+  EXPECT_EQ(one.partition, other.partition);
+  EXPECT_EQ(one.offset, other.offset);
+  EXPECT_EQ(one.published_at, other.published_at);
+  EXPECT_EQ(one.key, other.key);
+  EXPECT_EQ(one.value, other.value);
+  EXPECT_EQ(one.headers, other.headers);
+}
+
+std::vector<std::int64_t> Numbers(std::int64_t from, std::int64_t to) {
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t i = from; i < to; ++i) numbers.push_back(i);
+  return numbers;
+}
+
+TEST_P(SubscriptionContract, FactsOfAnEmptyAFilledAndATrimmedPartition) {
+  const std::string topic = fixture_->MakeTopic(3);
+  const Partition partition{topic, 0};
+  // A journal makes its topics with the first message.
+  fixture_->Publish(topic, "k", "0");
+  Reader reader = Join(topic);
+  reader.DoNotStart();
+  reader.AwaitPartitions(3);
+  std::vector<Partition> all(reader.held().begin(), reader.held().end());
+  std::ranges::reverse(all);
+  const auto facts = ValueOrThrow(reader.subscription().Inspect(all));
+  ASSERT_EQ(facts.size(), 3U);
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(facts[i].partition, all[i]);
+    EXPECT_EQ(facts[i].oldest, 0);
+    EXPECT_EQ(facts[i].group, std::nullopt);
+    EXPECT_EQ(facts[i].topic_id, facts[0].topic_id);
+    EXPECT_EQ(facts[i].topic_id.empty(), !fixture_->TellsTopicIds());
+    sum += facts[i].end;
+  }
+  EXPECT_EQ(sum, 1);
+  EXPECT_THAT(ValueOrThrow(reader.subscription().Inspect({})), IsEmpty());
+  const Partition filled = std::ranges::find(facts, 1, &PartitionFacts::end)->partition;
+  for (int i = 1; i < 10; ++i) fixture_->Publish(topic, "k", std::to_string(i));
+  EXPECT_EQ(FactsOf(reader, filled).end, 10);
+  fixture_->Trim({filled, 4});
+  EXPECT_EQ(FactsOf(reader, filled).oldest, 4);
+  EXPECT_EQ(FactsOf(reader, filled).end, 10);
+  fixture_->Trim({filled, 10});
+  EXPECT_EQ(FactsOf(reader, filled).oldest, 10);
+  EXPECT_EQ(FactsOf(reader, filled).end, 10);
+  reader.Close();
+}
+
+TEST_P(SubscriptionContract, FactsTellWhereTheGroupStands) {
+  const std::string topic = fixture_->MakeTopic(1);
+  const Partition partition{topic, 0};
+  for (const char* value : {"0", "1", "2"}) fixture_->Publish(topic, "k", value);
+  Reader first = Join(topic);
+  first.ReadCount(3);
+  EXPECT_EQ(FactsOf(first, partition).group, std::nullopt);
+  ValueOrThrow(first.subscription().Commit(std::vector<PartitionOffset>{{partition, 2}}, true));
+  EXPECT_EQ(FactsOf(first, partition).group, 2);
+  EXPECT_EQ(FactsOf(first, partition).end, 3);
+  first.Close();
+  Reader second = Join(topic);
+  second.DoNotStart();
+  second.AwaitPartitions(1);
+  EXPECT_EQ(FactsOf(second, partition).group, 2) << "also before it is started";
+  second.Close();
+  fixture_->ForgetCommitted(group_, topic);
+  Reader third = Join(topic);
+  third.AwaitPartitions(1);
+  EXPECT_EQ(FactsOf(third, partition).group, std::nullopt);
+  third.Close();
+}
+
+TEST_P(SubscriptionContract, FactsEndWhereAReaderComesTo) {
+  const std::string topic = fixture_->MakeTopic(1);
+  const Partition partition{topic, 0};
+  fixture_->Publish(topic, "k", "0");
+  fixture_->LeaveGap(partition);
+  Reader reader = Join(topic);
+  const std::int64_t end = FactsOf(reader, partition).end;
+  reader.StepUntil("the end", [&] { return reader.subscription().Position(partition) == end; });
+  EXPECT_EQ(reader.subscription().EndOffset(partition), end);
+  reader.Close();
+}
+
+TEST_P(SubscriptionContract, AMessageIsReadAtItsPlaceAsPollBroughtIt) {
+  const std::string topic = fixture_->MakeTopic(3);
+  const std::string binary("a\0b\xff", 4);
+  for (int i = 0; i < 60; ++i) {
+    fixture_->Publish(topic, fmt::format("key-{}", i), fmt::format("value {}", i),
+                      {{"ce_id", std::to_string(i)}, {"twice", "1"}, {"twice", "2"}, {"empty", ""}});
+  }
+  fixture_->Publish(topic, "binary", binary);
+  fixture_->Publish(topic, "", "without a key");
+  Reader reader = Join(topic);
+  reader.ReadCount(62);
+  for (std::size_t i = 0; i + 3 <= 62; i += 13) {
+    // One of each partition.
+    std::map<Partition, ReceivedMessage> chosen;
+    for (std::size_t j = i; j < 62; ++j) chosen.emplace(reader.messages()[j].partition, reader.messages()[j]);
+    std::vector<PartitionOffset> places;
+    for (const auto& [partition, message] : chosen) places.push_back({partition, message.offset});
+    const auto found = ValueOrThrow(reader.subscription().MessagesAt(places));
+    ASSERT_EQ(found.size(), places.size());
+    for (std::size_t j = 0; j < found.size(); ++j) {
+      ASSERT_TRUE(found[j]);
+      ExpectSame(*found[j], chosen.at(places[j].partition));
+    }
+  }
+  for (const ReceivedMessage& message : reader.messages()) {
+    if (message.key.starts_with("key-")) continue;
+    const auto found = MessageAt(reader, {message.partition, message.offset});
+    ASSERT_TRUE(found);
+    ExpectSame(*found, message);
+  }
+  EXPECT_THAT(ValueOrThrow(reader.subscription().MessagesAt({})), IsEmpty());
+  reader.Close();
+}
+
+TEST_P(SubscriptionContract, WhereThereIsNoMessageNoneIsRead) {
+  const std::string topic = fixture_->MakeTopic(1);
+  const Partition partition{topic, 0};
+  for (int i = 0; i < 10; ++i) fixture_->Publish(topic, "k", std::to_string(i));
+  fixture_->LeaveGap(partition);
+  Reader reader = Join(topic);
+  reader.ReadCount(10);
+  fixture_->Publish(topic, "k", "last");
+  reader.ReadCount(11);
+  const std::int64_t last = reader.messages().back().offset;
+  if (last > 10) {
+    EXPECT_EQ(MessageAt(reader, {partition, 10}), std::nullopt) << "a gap";
+  }
+  EXPECT_EQ(MessageAt(reader, {partition, last})->value, "last");
+  EXPECT_EQ(MessageAt(reader, {partition, last + 1}), std::nullopt) << "the end";
+  EXPECT_EQ(MessageAt(reader, {partition, last + 1'000}), std::nullopt) << "beyond the end";
+  EXPECT_EQ(MessageAt(reader, {partition, -1}), std::nullopt);
+  fixture_->Trim({partition, 4});
+  EXPECT_EQ(MessageAt(reader, {partition, 3}), std::nullopt) << "removed";
+  EXPECT_EQ(MessageAt(reader, {partition, 4})->value, "4");
+  fixture_->Publish(topic, "k", "afterwards");
+  reader.ReadCount(12);
+  EXPECT_EQ(reader.values().back(), "afterwards");
+  reader.Close();
+}
+
+TEST_P(SubscriptionContract, LookingDoesNotDisturbReading) {
+  const std::string topic = fixture_->MakeTopic(2);
+  const auto values = PublishNumbers(topic, 0, 200);
+  Reader reader = Join(topic);
+  reader.AwaitPartitions(2);
+  const std::vector<Partition> all(reader.held().begin(), reader.held().end());
+  std::size_t seen = 0;
+  while (seen < 200) {
+    Polled polled = ValueOrThrow(reader.subscription().Poll(25, kManyBytes, milliseconds{200}));
+    for (const ReceivedMessage& message : polled.messages) {
+      EXPECT_EQ(std::ranges::count(values, message.value), 1);
+    }
+    if (polled.messages.empty()) continue;
+    seen += polled.messages.size();
+    const Partition& partition = polled.messages.back().partition;
+    const auto position = reader.subscription().Position(partition);
+    ExpectSame(*MessageAt(reader, {partition, 0}), *MessageAt(reader, {partition, 0}));
+    ASSERT_TRUE(reader.subscription().Inspect(all));
+    ASSERT_TRUE(reader.subscription().OffsetAt(partition, polled.messages.back().published_at));
+    EXPECT_EQ(reader.subscription().Position(partition), position);
+  }
+  EXPECT_EQ(seen, 200U);
+  for (int i = 0; i < 5; ++i) reader.Step();
+  EXPECT_EQ(reader.messages().size(), 0U) << "nothing came twice";
+  EXPECT_EQ(reader.lost_count(), 0U);
+  reader.Close();
+}
+
+TEST_P(SubscriptionContract, ATimeHasAnOffset) {
+  const std::string topic = fixture_->MakeTopic(1);
+  const Partition partition{topic, 0};
+  for (int i = 0; i < 5; ++i) {
+    fixture_->Publish(topic, "k", std::to_string(i));
+    std::this_thread::sleep_for(milliseconds{5});
+  }
+  Reader reader = Join(topic);
+  reader.ReadCount(5);
+  Subscription& subscription = reader.subscription();
+  for (const ReceivedMessage& message : reader.messages()) {
+    EXPECT_EQ(ValueOrThrow(subscription.OffsetAt(partition, message.published_at)), message.offset);
+    EXPECT_EQ(ValueOrThrow(subscription.OffsetAt(partition, message.published_at - std::chrono::microseconds{1})),
+              message.offset);
+    EXPECT_EQ(ValueOrThrow(subscription.OffsetAt(partition, message.published_at + std::chrono::microseconds{1})),
+              message.offset + 1);
+  }
+  EXPECT_EQ(ValueOrThrow(subscription.OffsetAt(partition, Timestamp{})), 0);
+  EXPECT_EQ(ValueOrThrow(subscription.OffsetAt(partition, SystemClock::Instance().Now() + std::chrono::hours{1})), 5);
+  fixture_->Trim({partition, 2});
+  EXPECT_EQ(ValueOrThrow(subscription.OffsetAt(partition, Timestamp{})), 2);
+  reader.Close();
+}
+
+TEST_P(SubscriptionContract, WhatIsNotThereCannotBeAsked) {
+  const std::string topic = fixture_->MakeTopic(1);
+  fixture_->Publish(topic, "k", "v");
+  Reader reader = Join(topic);
+  reader.ReadCount(1);
+  const auto start = steady_clock::now();
+  for (const Partition& missing : {Partition{FreshName(), 0}, Partition{topic, 7}}) {
+    const auto facts = reader.subscription().Inspect(std::vector{Partition{topic, 0}, missing});
+    ASSERT_FALSE(facts);
+    EXPECT_EQ(facts.error().kind(), ErrorKind::kUnavailable);
+    EXPECT_EQ(facts.error().code(), "unknown_topic");
+    EXPECT_NE(facts.error().hint(), "");
+    const auto message = reader.subscription().MessagesAt(std::vector<PartitionOffset>{{missing, 0}});
+    ASSERT_FALSE(message);
+    EXPECT_EQ(message.error().code(), "unknown_topic");
+    const auto offset = reader.subscription().OffsetAt(missing, Timestamp{});
+    ASSERT_FALSE(offset);
+    EXPECT_EQ(offset.error().code(), "unknown_topic");
+  }
+  EXPECT_LT(steady_clock::now() - start, seconds{30});
+  fixture_->Publish(topic, "k", "w");
+  reader.ReadCount(2);
+  reader.Close();
+}
+
+TEST_P(SubscriptionContract, ATopicMadeAgainLooksDifferent) {
+  const std::string topic = fixture_->MakeTopic(1);
+  const Partition partition{topic, 0};
+  for (int i = 0; i < 10; ++i) fixture_->Publish(topic, "k", std::to_string(i));
+  Reader first = Join(topic);
+  first.ReadCount(10);
+  first.CommitAll();
+  const PartitionFacts before = FactsOf(first, partition);
+  EXPECT_EQ(FactsOf(first, partition).topic_id, before.topic_id);
+  first.Close();
+  first.Vanish();
+  Reader same = Join(topic);
+  same.AwaitPartitions(1);
+  EXPECT_EQ(FactsOf(same, partition).topic_id, before.topic_id) << "another member, the same topic";
+  same.Close();
+  same.Vanish();
+
+  fixture_->RecreateTopic(topic, 1);
+  for (int i = 0; i < 5; ++i) fixture_->Publish(topic, "k", fmt::format("new {}", i));
+  Reader second = Join(topic);
+  second.DoNotStart();
+  second.AwaitPartitions(1);
+  PartitionFacts after = FactsOf(second, partition);
+  if (fixture_->TellsTopicIds()) {
+    EXPECT_NE(after.topic_id, before.topic_id);
+  }
+  EXPECT_EQ(after.end, 5);
+  EXPECT_EQ(MessageAt(second, {partition, 9}), std::nullopt);
+  for (int i = 5; i < 20; ++i) fixture_->Publish(topic, "k", fmt::format("new {}", i));
+  EXPECT_EQ(MessageAt(second, {partition, 9})->value, "new 9");
+  second.Close();
+}
+
+TEST_P(SubscriptionContract, BeginsAgainWhereItIsTold) {
+  const std::string topic = fixture_->MakeTopic(1);
+  const Partition partition{topic, 0};
+  for (int i = 0; i < 50; ++i) fixture_->Publish(topic, "k", std::to_string(i));
+  Reader reader = Join(topic);
+  reader.ReadCount(50);
+  for (const std::int64_t offset : {11, 0, 49, 50, 31}) {
+    const std::size_t before = reader.messages().size();
+    reader.StartAgain({.partition = partition, .offset = offset});
+    EXPECT_EQ(reader.subscription().Position(partition), offset);
+    reader.ReadCount(before + 50 - static_cast<std::size_t>(offset));
+    for (int i = 0; i < 5; ++i) reader.Step();
+    EXPECT_EQ(reader.OffsetsAfter(before, partition), Numbers(offset, 50));
+    reader.StepUntil("the end", [&] { return reader.subscription().EndOffset(partition) == 50; });
+  }
+  // Where the group stands.
+  ValueOrThrow(reader.subscription().Commit(std::vector<PartitionOffset>{{partition, 40}}, true));
+  const std::size_t before = reader.messages().size();
+  reader.StartAgain({partition});
+  reader.ReadCount(before + 10);
+  EXPECT_EQ(reader.OffsetsAfter(before, partition), Numbers(40, 50));
+  reader.Close();
+}
+
+TEST_P(SubscriptionContract, BeginsAgainWhileMuchIsReadAhead) {
+  const std::string topic = fixture_->MakeTopic(1);
+  const Partition partition{topic, 0};
+  constexpr int kCount = 3'000;
+  fixture_->PublishMany(topic, "k", kCount);
+  Reader reader = Join(topic);
+  reader.AwaitPartitions(1);
+  Subscription& subscription = reader.subscription();
+  const auto read_to = [&](std::int64_t from, std::int64_t to) {
+    std::int64_t next = from;
+    const auto deadline = steady_clock::now() + seconds{60};
+    while (next < to && steady_clock::now() < deadline) {
+      const auto limit = static_cast<std::size_t>(std::min<std::int64_t>(to - next, 20));
+      for (const ReceivedMessage& message :
+           ValueOrThrow(subscription.Poll(limit, kManyBytes, milliseconds{50})).messages) {
+        ASSERT_EQ(message.offset, next);
+        ++next;
+      }
+    }
+    ASSERT_EQ(next, to);
+  };
+  read_to(0, 31);
+  const auto again = [&](std::int64_t offset) {
+    ValueOrThrow(subscription.Start(std::vector<PartitionStart>{{.partition = partition, .offset = offset}}));
+  };
+  // Each time something else is under way inside: nothing yet, a part, much.
+  for (int round = 0; round < 20; ++round) {
+    again(11);
+    read_to(11, 11 + round * 7);
+    std::this_thread::sleep_for(milliseconds{round % 4 * 20});
+  }
+  again(2'000);
+  read_to(2'000, 2'010);
+  again(11);
+  again(12);
+  again(11);
+  read_to(11, kCount);
+  again(11);
+  again(12);
+  reader.Vanish();
+}
+
+TEST_P(SubscriptionContract, BeginsAgainWhileItIsPaused) {
+  const std::string topic = fixture_->MakeTopic(1);
+  const Partition partition{topic, 0};
+  for (int i = 0; i < 50; ++i) fixture_->Publish(topic, "k", std::to_string(i));
+  Reader reader = Join(topic);
+  reader.AwaitPartitions(1);
+  Subscription& subscription = reader.subscription();
+  std::int64_t next = 0;
+  while (next < 31) {
+    for (const ReceivedMessage& message : ValueOrThrow(subscription.Poll(1, kManyBytes, milliseconds{50})).messages) {
+      next = message.offset + 1;
+    }
+  }
+  std::size_t before = 0;
+  for (const std::int64_t offset : {11, 35, 3}) {
+    ValueOrThrow(subscription.Pause(std::vector{partition}));
+    for (int i = 0; i < 3; ++i) reader.Step();
+    before = reader.messages().size();
+    reader.StartAgain({.partition = partition, .offset = offset});
+    for (int i = 0; i < 5; ++i) reader.Step();
+    EXPECT_EQ(reader.messages().size(), before) << "it is paused";
+    EXPECT_EQ(subscription.Position(partition), offset);
+    ValueOrThrow(subscription.Resume(std::vector{partition}));
+    reader.ReadCount(before + 50 - static_cast<std::size_t>(offset));
+    for (int i = 0; i < 3; ++i) reader.Step();
+    EXPECT_EQ(reader.OffsetsAfter(before, partition), Numbers(offset, 50));
+  }
+  reader.Close();
+}
+
+TEST_P(SubscriptionContract, OthersGoOnWhenOneBeginsAgain) {
+  const std::string topic = fixture_->MakeTopic(3);
+  const auto values = PublishNumbers(topic, 0, 90);
+  Reader reader = Join(topic);
+  reader.ReadCount(30);
+  const Partition again = reader.messages()[0].partition;
+  const std::size_t before = reader.messages().size();
+  reader.StartAgain({.partition = again, .offset = 0});
+  const auto at_the_end = [&] {
+    return std::ranges::all_of(reader.held(), [&](const Partition& partition) {
+      const auto position = reader.subscription().Position(partition);
+      return position && position == FactsOf(reader, partition).end;
+    });
+  };
+  reader.StepUntil("the end of all", at_the_end);
+  for (const Partition& partition : reader.held()) {
+    const auto offsets = reader.OffsetsAfter(partition == again ? before : 0, partition);
+    EXPECT_EQ(offsets, Numbers(0, FactsOf(reader, partition).end)) << partition.number;
+  }
+  reader.Close();
+}
+
+TEST_P(SubscriptionContract, WhatIsOutOfRangeIsToldUntilItBeginsElsewhere) {
+  const std::string topic = fixture_->MakeTopic(1);
+  const Partition partition{topic, 0};
+  for (int i = 0; i < 20; ++i) fixture_->Publish(topic, "k", std::to_string(i));
+  fixture_->Trim({partition, 10});
+  Reader reader(fixture_->Join(group_, {topic}));
+  reader.DoNotStart();
+  reader.AwaitPartitions(1);
+  for (const std::int64_t wrong : {5, 1'000, 5}) {
+    ValueOrThrow(reader.subscription().Start(std::vector<PartitionStart>{{.partition = partition, .offset = wrong}}));
+    std::optional<Error> told;
+    const auto deadline = steady_clock::now() + seconds{60};
+    while (!told && steady_clock::now() < deadline) {
+      auto polled = reader.subscription().Poll(10, kManyBytes, milliseconds{50});
+      if (!polled) told = polled.error();
+    }
+    ASSERT_TRUE(told);
+    EXPECT_EQ(told->kind(), ErrorKind::kCorrupt);
+    EXPECT_EQ(told->code(), "offset_out_of_range");
+    EXPECT_FALSE(reader.subscription().Poll(10, kManyBytes, milliseconds{0})) << "it is told again";
+    const std::size_t before = reader.messages().size();
+    reader.StartAgain({.partition = partition, .offset = 10});
+    reader.ReadCount(before + 10);
+    EXPECT_EQ(reader.OffsetsAfter(before, partition), Numbers(10, 20));
+  }
+  // Nothing of a wrong place is told when it begins elsewhere before it was told.
+  for (int round = 0; round < 10; ++round) {
+    ValueOrThrow(reader.subscription().Start(std::vector<PartitionStart>{{.partition = partition, .offset = 5}}));
+    std::this_thread::sleep_for(milliseconds{round * 30});
+    const std::size_t before = reader.messages().size();
+    reader.StartAgain({.partition = partition, .offset = 12});
+    reader.ReadCount(before + 8);
+    EXPECT_EQ(reader.OffsetsAfter(before, partition), Numbers(12, 20));
+  }
+  reader.Close();
+}
+
 TEST_P(SubscriptionContract, ATopicThatAppearsLaterIsFound) {
   const std::string orders = fixture_->MakeTopic(1);
   const std::string mails = FreshName();
@@ -556,6 +980,17 @@ TEST_P(SubscriptionContract, ABrokerThatIsAwayIsWaitedFor) {
   EXPECT_FALSE(health.reachable);
   ASSERT_TRUE(health.problem);
   EXPECT_NE(health.problem->hint(), "");
+  if (GetParam() == "journal") return;  // a writer in the way does not keep others from reading
+  const auto start = steady_clock::now();
+  const Partition partition{"orders", 0};
+  for (const Error& error : {subscription->Inspect(std::vector{partition}).error(),
+                             subscription->MessagesAt(std::vector<PartitionOffset>{{partition, 0}}).error(),
+                             subscription->OffsetAt(partition, Timestamp{}).error()}) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+    EXPECT_EQ(error.code(), "broker_unreachable");
+    EXPECT_NE(error.hint(), "");
+  }
+  EXPECT_LT(steady_clock::now() - start, seconds{30});
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // from anywhere, counts, and takes its options seriously.
 
 #include <atomic>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -19,6 +20,8 @@
 #include "support/consume_place.hpp"
 #include "support/eventually.hpp"
 #include "support/pg_session.hpp"
+#include "support/sqlite_file.hpp"
+#include "support/working_folder.hpp"
 
 namespace sealane::testing {
 namespace {
@@ -83,6 +86,21 @@ TEST_F(InboxFacade, RunsAgainAndGoesOnWhereItWas) {
   ASSERT_TRUE(inbox.RunUntilCaughtUp());
   EXPECT_EQ(inbox.stats().received, 1U);
   EXPECT_EQ(place_.CountEffects("billing"), 4);
+}
+
+TEST_F(InboxFacade, RelativePathsNameTheSameFilesAfterAChangeOfDirectory) {
+  const std::string store = place_.store_url().substr(std::string("sqlite:").size());
+  const std::string journal = place_.broker_url().substr(std::string("journal:").size());
+  const WorkingFolder first(std::filesystem::path(store).parent_path());
+  InboxOptions relative = Options();
+  relative.store = "sqlite:" + std::filesystem::relative(store).string();
+  relative.broker = "journal:" + std::filesystem::relative(journal).string();
+  auto inbox = ValueOrThrow(Inbox::Open(relative, Noting()));
+  const SqliteFile elsewhere;
+  const WorkingFolder second(elsewhere.folder());
+  place_.Publish(ChangesOf(3, 1));
+  ASSERT_TRUE(inbox.RunUntilCaughtUp());
+  EXPECT_EQ(place_.CountEffects("billing"), 3);
 }
 
 // More keys than are tried at one go, so that a run which does not wait for them leaves some behind.

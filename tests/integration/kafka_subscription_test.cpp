@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -204,6 +205,46 @@ TEST_F(KafkaSubscriptionTest, WhatIsGoneUnreadIsNeverSkippedSilently) {
   third.ReadCount(4);
   EXPECT_THAT(third.values(), ::testing::ElementsAre("6", "7", "8", "9"));
   third.Close();
+}
+
+// Whether the client notices that the topic was away or not, the facts tell it, and the new topic can be read.
+TEST_F(KafkaSubscriptionTest, ATopicThatIsMadeAgainWhileItIsReadIsReadFromItsBeginning) {
+  for (const char* refresh : {"300", "60000"}) {
+    const std::string topic = FreshTopic(KafkaUrl(), 1);
+    const Partition partition{topic, 0};
+    Publish(KafkaUrl(), topic, 0, 10);
+    KafkaSubscriptionOptions options = Options(KafkaUrl(), topic);
+    options.properties.back().second = refresh;
+    Reader reader = Open(options);
+    reader.ReadCount(10);
+    DeleteTopic(KafkaUrl(), topic);
+    if (std::string_view(refresh) == "300") {
+      for (int i = 0; i < 20; ++i) (void)reader.subscription().Poll(kMany, kManyBytes, 50ms);
+    }
+    CreateTopic(KafkaUrl(), topic, 1);
+    Publish(KafkaUrl(), topic, 100, 103);
+    std::vector<std::string> values;
+    const auto deadline = steady_clock::now() + kLong;
+    while (values.size() < 3 && steady_clock::now() < deadline) {
+      const auto polled = reader.subscription().Poll(kMany, kManyBytes, 50ms);
+      if (!polled) {
+        EXPECT_EQ(polled.error().code(), "offset_out_of_range");
+        const auto facts = reader.subscription().Inspect(std::vector{partition});
+        ASSERT_TRUE(facts || facts.error().kind() == ErrorKind::kUnavailable) << facts.error().ToString();
+        if (!facts) continue;
+        EXPECT_EQ(facts->front().end, 3);
+        ValueOrThrow(reader.subscription().Start(std::vector<PartitionStart>{{.partition = partition, .offset = 0}}));
+        continue;
+      }
+      ValueOrThrow(reader.subscription().Release(polled->leaving));
+      std::vector<PartitionStart> starts;
+      for (const Partition& gained : polled->gained) starts.push_back({.partition = gained, .offset = 0});
+      ValueOrThrow(reader.subscription().Start(starts));
+      for (const ReceivedMessage& message : polled->messages) values.push_back(message.value);
+    }
+    EXPECT_THAT(values, ::testing::ElementsAre("100", "101", "102")) << refresh;
+    reader.Close();
+  }
 }
 
 TEST_F(KafkaSubscriptionTest, AWrongPasswordAndMissingRightsAreErrors) {

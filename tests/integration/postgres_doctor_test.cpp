@@ -103,6 +103,23 @@ TEST_F(PostgresDoctor, KnowsWhoMayRelay) {
   for (const std::string& role : {relay, writer}) admin_.Exec(fmt::format("DROP OWNED BY {0}; DROP ROLE {0}", role));
 }
 
+TEST_F(PostgresDoctor, NamesTheRoleForRelaysOfThisSchema) {
+  EXPECT_EQ(Look().relay_role, "sealane_relay");
+  const std::string prefix = "sealane_" + database_.name();
+  admin_.Exec(fmt::format("SELECT sealane.move_roles('{}')", prefix));
+  const std::string login = database_.name() + "_a_relay";
+  admin_.Exec(fmt::format("CREATE ROLE {0} LOGIN; GRANT {1}_writer TO {0}", login, prefix));
+  admin_.Exec(fmt::format("GRANT INSERT ON sealane.relay_member TO {}", login));
+  EXPECT_EQ(Look().relay_role, prefix + "_relay");
+  const DoctorFacts facts = Look(database_.UrlAs(login));
+  EXPECT_THAT(facts.missing_rights, Contains("select on outbox"));
+  EXPECT_EQ(facts.relay_role, prefix + "_relay") << "also for a user who may not read the settings";
+  admin_.Exec(fmt::format("DROP OWNED BY {0}; DROP ROLE {0}", login));
+  for (const char* kind : {"writer", "relay", "consumer", "dispatcher", "operator"}) {
+    admin_.Exec(fmt::format("DROP OWNED BY {0}_{1}; DROP ROLE {0}_{1}", prefix, kind));
+  }
+}
+
 TEST_F(PostgresDoctor, SeesTransactionsThatStayOpen) {
   PgSession sleeper(database_.url());
   sleeper.Exec("BEGIN; SELECT pg_current_xact_id()");

@@ -178,7 +178,7 @@ TEST_F(PostgresInbox, TenThatApplyOneEventAtOnceGiveOneEffectAndNineDuplicates) 
       EXPECT_TRUE(applier.Store());
       AttachedPartition attached;
       attached.partition = letter.message.partition;
-      PartitionRun run(attached, 10);
+      PartitionRun run(attached, ValueOrThrow(applier.Store())->life(), 10);
       const Incoming event = ReadIncoming(
           letter.message, [](const ReceivedMessage& message) { return EnvelopeFromJson(message.value); });
       std::size_t done = 0;

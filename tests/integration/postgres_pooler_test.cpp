@@ -9,6 +9,7 @@
 #include "postgres/postgres_store.hpp"
 #include "postgres/session_settings.hpp"
 #include "relay/route_relay.hpp"
+#include "support/inbox_fixture.hpp"
 #include "support/pg_session.hpp"
 #include "support/postgres_cluster.hpp"
 #include "support/private_pooler.hpp"
@@ -159,6 +160,47 @@ TEST_F(PostgresPooler, ARelayPublishesInOrderAndLeavesNothing) {
   }
   EXPECT_EQ(writer.Exec("select count(*) from sealane.outbox_status where status = 'PUBLISHED'"),
             std::to_string(emitted));
+}
+
+// The pooler reconnects to whatever server is there, and its clients notice nothing by themselves.
+TEST_F(PostgresPooler, AConsumerNoticesThatAnotherServerAnswers) {
+  PgSession admin(database_.url());
+  const auto open = [&](InboxMode mode) {
+    return ValueOrThrow(postgres::OpenInboxStore(options_, std::string(ToString(mode)), mode));
+  };
+  for (const InboxMode mode : {InboxMode::kRecord, InboxMode::kOffsets}) {
+    const auto store = open(mode);
+    const std::vector<Partition> one = {{"orders", 0}};
+    const AttachedPartition owner = ValueOrThrow(store->Attach(one, 0)).at(0);
+    ValueOrThrow(store->Place(owner, 5, "topic-1"));
+    const testing::Delivery event = testing::DeliveryOf("a", 5);
+    const std::vector<Arrival> arrivals = {event.arrival()};
+    BatchRequest request{.arrivals = arrivals};
+    if (mode == InboxMode::kOffsets) request.progress = {owner.partition, owner.epoch, 5, 6};
+    ValueOrThrow(ValueOrThrow(store->Open(request))->Finish(std::vector{testing::Failed(1, {})}));
+    EXPECT_TRUE(ValueOrThrow(store->OpenRetry("a", false, std::chrono::seconds{0})));
+
+    const std::string known = admin.Exec("SELECT pg_get_functiondef('sealane.inbox_life()'::regprocedure)");
+    admin.Exec("CREATE OR REPLACE FUNCTION sealane.inbox_life() RETURNS text LANGUAGE sql AS 'SELECT ''another'''");
+    if (request.progress) request.progress = {owner.partition, owner.epoch, 6, 7};
+    const auto opened = store->Open(request);
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().kind(), ErrorKind::kUnavailable);
+    EXPECT_EQ(opened.error().code(), "store_changed");
+    EXPECT_EQ(store->OpenRetry("a", false, std::chrono::seconds{1}).error().code(), "store_changed");
+    EXPECT_EQ(store->Attach(one, 0).error().code(), "store_changed");
+    const std::vector<PositionSave> saves = {{owner.partition, owner.epoch, 5, 9}};
+    EXPECT_EQ(store->SavePositions(saves).error().code(), "store_changed");
+    EXPECT_EQ(store->Place(owner, 1, "").error().code(), "store_changed");
+    EXPECT_EQ(store->Stop(owner, {"topic_replaced", ""}).error().code(), "store_changed");
+    EXPECT_EQ(admin.Exec("SELECT max(attempts) FROM sealane.inbox_parked"), "2") << "none was counted";
+    EXPECT_EQ(open(mode)->life(), "another");
+    admin.Exec(known);
+    EXPECT_EQ(open(mode)->life(), store->life());
+    EXPECT_EQ(ValueOrThrow(store->Attach(one, 0)).at(0).epoch, owner.epoch + 1) << "none of the calls was run";
+    admin.Exec("DELETE FROM sealane.inbox_parked");
+  }
+  EXPECT_EQ(Left(), "");
 }
 
 TEST_F(PostgresPooler, MigrationsRunThroughIt) {

@@ -1,6 +1,7 @@
 // Protects what an application sees of a relay: it opens from two URLs or says what to do, ships what was committed,
 // stops when told from anywhere, counts, and takes its options seriously.
 
+#include <filesystem>
 #include <latch>
 #include <memory>
 #include <string>
@@ -20,6 +21,7 @@
 #include "support/pg_session.hpp"
 #include "support/postgres_cluster.hpp"
 #include "support/sqlite_file.hpp"
+#include "support/working_folder.hpp"
 
 namespace sealane::testing {
 namespace {
@@ -88,6 +90,18 @@ TEST_F(RelayFacade, RunsAgainAndGoesOnWhereItWas) {
   ASSERT_TRUE(relay.RunUntilDrained());
   EXPECT_EQ(relay.stats().published, 1U);
   EXPECT_EQ(Shipped(), 4U);
+}
+
+TEST_F(RelayFacade, RelativePathsNameTheSameFilesAfterAChangeOfDirectory) {
+  const WorkingFolder first(file_.folder());
+  const std::string name = std::filesystem::path(file_.path()).filename();
+  auto relay = ValueOrThrow(Relay::Open({.store = "sqlite:" + name, .broker = "journal:journal.db"}));
+  const SqliteFile elsewhere;
+  const WorkingFolder second(elsewhere.folder());
+  Append(3);
+  ASSERT_TRUE(relay.RunUntilDrained());
+  EXPECT_EQ(Shipped(), 3U);
+  EXPECT_FALSE(std::filesystem::exists(elsewhere.folder() + "/journal.db"));
 }
 
 TEST_F(RelayFacade, ShipsWhileTheApplicationCommitsAndStopsWhenItsTokenSaysSo) {

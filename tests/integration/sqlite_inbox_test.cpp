@@ -1,6 +1,7 @@
 // What is special about the inbox in a SQLite file: handlers share the one transaction with it, and what it keeps can
 // be read with the sqlite3 shell.
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include "sqlite/sqlite_store.hpp"
 #include "support/inbox_fixture.hpp"
@@ -46,6 +48,52 @@ class SqliteInbox : public ::testing::Test {
   Delivery event_ = VersionOf("a", 3, 7);
   std::vector<Arrival> arrivals_;
 };
+
+TEST_F(SqliteInbox, AReplacedFileIsAnotherLife) {
+  const auto store = Open();
+  const std::vector<Partition> one = {{"orders", 0}};
+  const AttachedPartition owner = ValueOrThrow(store->Attach(one, 0)).at(0);
+  ValueOrThrow(store->Place(owner, 5, "topic-1"));
+  shell().Execute("VACUUM INTO '" + path() + ".copy'");
+  const std::vector<PositionSave> first = {{owner.partition, owner.epoch, 5, 6}};
+  EXPECT_THAT(ValueOrThrow(store->SavePositions(first)), ::testing::IsEmpty());
+  for (const auto* const ending : {"-wal", "-shm"}) std::filesystem::remove(path() + ending);
+  std::filesystem::rename(path() + ".copy", path());
+
+  const std::vector<PositionSave> next = {{owner.partition, owner.epoch, 6, 6}};
+  EXPECT_EQ(store->SavePositions(next).error().kind(), ErrorKind::kUnavailable) << "also when nothing is written";
+  EXPECT_EQ(store->Open({}).error().kind(), ErrorKind::kUnavailable);
+  EXPECT_EQ(store->OpenRetry("a", false, 1s).error().kind(), ErrorKind::kUnavailable);
+  EXPECT_EQ(store->Attach(one, 0).error().kind(), ErrorKind::kUnavailable);
+  EXPECT_EQ(store->Place(owner, 7, "").error().kind(), ErrorKind::kUnavailable);
+  EXPECT_EQ(store->Stop(owner, {"topic_replaced", ""}).error().kind(), ErrorKind::kUnavailable);
+  const auto later = Open();
+  EXPECT_NE(later->life(), store->life());
+  EXPECT_THAT(ValueOrThrow(later->SavePositions(next)), ::testing::ElementsAre(0)) << "what was written last is lost";
+  EXPECT_EQ(ValueOrThrow(later->Attach(one, 0)).at(0).next_offset, 5);
+}
+
+TEST_F(SqliteInbox, ARestoreIntoTheOpenFileIsAnotherLife) {
+  const auto store = Open();
+  const auto beside = Open();
+  EXPECT_EQ(store->life(), beside->life());
+  shell().Execute("VACUUM INTO '" + path() + ".copy'");
+  const std::vector<Outcome> done = {{.kind = Outcome::Kind::kProcessed}};
+  ValueOrThrow(Begin()->Finish(done));
+  {
+    // As `.restore` does it: one transaction, the same file.
+    const SqliteHandle copy(path() + ".copy");
+    sqlite3_backup* const backup = sqlite3_backup_init(shell().get(), "main", copy.get(), "main");
+    ASSERT_NE(backup, nullptr);
+    EXPECT_EQ(sqlite3_backup_step(backup, -1), SQLITE_DONE);
+    EXPECT_EQ(sqlite3_backup_finish(backup), SQLITE_OK);
+  }
+  EXPECT_EQ(store->Open({}).error().code(), "store_changed");
+  EXPECT_EQ(beside->Open({}).error().code(), "store_changed") << "for every connection from before";
+  const auto later = Open();
+  EXPECT_NE(later->life(), store->life());
+  EXPECT_TRUE(later->Open({}));
+}
 
 TEST_F(SqliteInbox, AHandlerThatCommitsRollsBackInstead) {
   for (const char* const end : {"COMMIT", "END", "ROLLBACK"}) {

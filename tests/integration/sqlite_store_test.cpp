@@ -21,6 +21,7 @@
 #include "support/sample_events.hpp"
 #include "support/sqlite_file.hpp"
 #include "support/store_fixture.hpp"
+#include "support/working_folder.hpp"
 
 namespace sealane::sqlite {
 namespace {
@@ -81,6 +82,32 @@ TEST(SqliteStore, AppendsToTheFileThatIsBehindItsPathNow) {
   ASSERT_TRUE(again->Append(std::vector{SampleEntry()}));
   ASSERT_TRUE(again->Commit());
   EXPECT_EQ(SqliteHandle(file.path()).Number("SELECT count(*) FROM sealane_outbox"), 1);
+}
+
+TEST(SqliteStore, ARelativePathNamesTheSameFileAfterAChangeOfDirectory) {
+  const SqliteFile file;
+  file.Migrate();
+  const WorkingFolder first(file.folder());
+  const std::string name = std::filesystem::path(file.path()).filename();
+  const auto store = ValueOrThrow(OpenOutboxStore({.path = name}));
+  const auto log = ValueOrThrow(OpenOutboxLog({.path = name}, "main", "relay-1"));
+  const SqliteFile elsewhere;
+  const WorkingFolder second(elsewhere.folder());
+  const auto append = [&] {
+    const auto open = store->Begin();
+    ASSERT_TRUE(open) << open.error().ToString();
+    ASSERT_TRUE((*open)->Append(std::vector{SampleEntry()}));
+    const Status committed = (*open)->Commit();
+    ASSERT_TRUE(committed) << committed.error().ToString();
+  };
+  append();
+  EXPECT_EQ(ValueOrThrow(store->ListMessages({})).size(), 1U);
+  const auto tended = log->Tend();
+  EXPECT_TRUE(tended) << tended.error().ToString();
+  ReplaceByACopy(file.path());
+  EXPECT_EQ(ValueOrThrow(store->ListMessages({})).size(), 1U) << "opened again";
+  append();
+  EXPECT_EQ(SqliteHandle(file.path()).Number("SELECT count(*) FROM sealane_outbox"), 2);
 }
 
 TEST(SqliteStore, AnApplicationsConnectionToAReplacedFileTakesNoEvent) {

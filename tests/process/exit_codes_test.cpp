@@ -68,6 +68,7 @@ TEST_F(ExitCodes, WhatDoesNotExistIsFour) {
       {{"dead", "show", kId}, 4, "not_found"},
       {{"inbox", "show", kId}, 4, "not_found"},
       {{"tasks", "show", kId}, 4, "not_found"},
+      {{"tenants", "list", "--route", "nosuch"}, 4, "unknown_route"},
   };
   for (const Words& change : std::vector<Words>{{"dead", "retry", kId},
                                                 {"dead", "discard", kId},

@@ -23,8 +23,11 @@
 #include <nlohmann/json.hpp>
 #include <sqlite3.h>
 
+#include "core/wire.hpp"
+#include "journal/journal_publisher.hpp"
 #include "support/child_process.hpp"
 #include "support/consume_place.hpp"
+#include "support/courier.hpp"
 #include "support/eventually.hpp"
 #include "support/journal_file.hpp"
 #include "support/running_program.hpp"
@@ -440,9 +443,9 @@ INSTANTIATE_TEST_SUITE_P(ServerChangeFiles, ServerChangeJournal,
 
 class ServerChangeConsumer : public ::testing::Test {
  protected:
-  RunningProgram Start() const {
+  RunningProgram Start(const std::string& mode = "record") const {
     std::vector<std::string> command = {SEALANE_TEST_BINARY};
-    const std::vector<std::string> arguments = place_.Arguments("c", {"--listen", "127.0.0.1:0"});
+    const std::vector<std::string> arguments = place_.Arguments("c", {"--listen", "127.0.0.1:0", "--mode", mode});
     command.insert(command.end(), arguments.begin(), arguments.end());
     return RunningProgram("consumer", command, {}, place_.folder());
   }
@@ -506,6 +509,78 @@ TEST_F(ServerChangeConsumer, ADeletedJournalIsNotReadyAndNotMadeAnew) {
   PutInPlace(CopyPath(), JournalPath());
   Publish(MoreEvents("b"));
   EXPECT_TRUE(AllTakesEffect()) << place_.Complaint("c", all_, true) << consumer.said();
+  EXPECT_TRUE(Eventually([&] { return Status(HttpGet(port, "/readyz")) == 200; })) << HttpGet(port, "/readyz");
+  EXPECT_EQ(consumer.Stop(), 0) << consumer.said();
+}
+
+class ServerChangeConsumerModes : public ServerChangeConsumer, public ::testing::WithParamInterface<std::string> {
+ protected:
+  bool AllTakesEffectIn(const std::string& mode) const {
+    return Eventually([&] { return place_.Complaint("c", all_, mode == "record").empty(); });
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Mode, ServerChangeConsumerModes, ::testing::Values("record", "offsets"),
+                         [](const auto& mode) { return mode.param; });
+
+// The effects of everything after the copy are gone with the old file, and nothing new comes that would let the
+// consumer look.
+TEST_P(ServerChangeConsumerModes, AnEarlierCopyOfTheStoreGetsWhatItLacks) {
+  const std::string mode = GetParam();
+  const RunningProgram consumer = Start(mode);
+  const int port = consumer.PortAfter("probes=http://127.0.0.1:");
+  Publish(MoreEvents("a"));
+  ASSERT_TRUE(AllTakesEffectIn(mode)) << place_.Complaint("c", all_, true) << consumer.said();
+  CopyInto(StorePath(), CopyPath());
+  Publish(MoreEvents("b"));
+  ASSERT_TRUE(AllTakesEffectIn(mode)) << place_.Complaint("c", all_, true) << consumer.said();
+  PutInPlace(CopyPath(), StorePath());
+  EXPECT_TRUE(AllTakesEffectIn(mode)) << place_.Complaint("c", all_, mode == "record") << consumer.said();
+  Publish(MoreEvents("c"));
+  EXPECT_TRUE(AllTakesEffectIn(mode)) << place_.Complaint("c", all_, mode == "record") << consumer.said();
+  EXPECT_TRUE(Eventually([&] { return Status(HttpGet(port, "/readyz")) == 200; })) << HttpGet(port, "/readyz");
+  EXPECT_EQ(consumer.Stop(), 0) << consumer.said();
+}
+
+// Offsets of one journal mean nothing in another, however many messages that has.
+TEST_P(ServerChangeConsumerModes, AnotherJournalIsReadOnlyWhenAnOperatorSaysSo) {
+  const std::string mode = GetParam();
+  const RunningProgram consumer = Start(mode);
+  const int port = consumer.PortAfter("probes=http://127.0.0.1:");
+  Publish(MoreEvents("a"));
+  ASSERT_TRUE(AllTakesEffectIn(mode)) << place_.Complaint("c", all_, true) << consumer.said();
+  {
+    const std::vector<Envelope> others = testing::ChangesOf(8, 30);
+    const auto publisher =
+        ValueOrThrow(OpenJournalPublisher({.path = CopyPath(), .partitions = 2}, SystemClock::Instance()));
+    testing::Courier courier(*publisher);
+    for (const Envelope& event : others) {
+      const WireMessage message = ToWire(event, WireProfile::kEnvelope);
+      courier.Send(place_.topic(), message.key, message.value, message.headers);
+    }
+    courier.CollectAll();
+    all_.insert(all_.end(), others.begin(), others.end());
+  }
+  SqliteHandle(CopyPath()).Execute("PRAGMA wal_checkpoint(TRUNCATE)");
+  const std::int64_t before = place_.CountEffects("c");
+  PutInPlace(CopyPath(), JournalPath());
+  const auto positions = [&] {
+    return RunSealane({"inbox", "position", "--consumer", "c", "-o", "json", "--store", place_.store_url()}).out;
+  };
+  EXPECT_TRUE(Eventually([&] { return positions().find("topic_recreated") != std::string::npos; }))
+      << positions() << consumer.said();
+  // At first it is not ready because the file was replaced.
+  EXPECT_TRUE(Eventually([&] {
+    const std::string ready = HttpGet(port, "/readyz");
+    return Status(ready) == 503 && ready.find("sealane inbox resume") != std::string::npos;
+  })) << HttpGet(port, "/readyz");
+  EXPECT_EQ(place_.CountEffects("c"), before) << "nothing of the other journal is applied";
+  const CommandResult resumed =
+      RunSealane({"inbox", "resume", "--consumer", "c", "--topic", place_.topic(), "--from", "beginning", "--reason",
+                  "another journal", "--store", place_.store_url()},
+                 {}, {{"USER", "ann"}});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_TRUE(AllTakesEffectIn(mode)) << place_.Complaint("c", all_, mode == "record") << consumer.said();
   EXPECT_TRUE(Eventually([&] { return Status(HttpGet(port, "/readyz")) == 200; })) << HttpGet(port, "/readyz");
   EXPECT_EQ(consumer.Stop(), 0) << consumer.said();
 }

@@ -43,6 +43,11 @@ class MemoryInboxFixture final : public InboxFixture {
   }
   void LetTimePass(seconds duration) override { clock_.Advance(duration); }
   void Skip(const std::string& consumer, const EventId& id) override { memory::SkipParked(*database_, consumer, id); }
+  void SetResume(const std::string& consumer, const Partition& partition, const std::string& from) override {
+    database_->WithInbox([&](memory::InboxTables& tables) {
+      tables.consumers.at(consumer).partitions.at(partition).resume = ParseResumePoint(from);
+    });
+  }
   std::string Parameter(int number) const override { return fmt::format("?{}", number); }
 
  private:
@@ -90,6 +95,12 @@ class SqliteInboxFixture final : public InboxFixture {
           .Execute(fmt::format("UPDATE {} SET state = 'SKIPPED' WHERE consumer = '{}' AND event_id = '{}'", table,
                                consumer, id.ToString()));
     }
+  }
+  void SetResume(const std::string& consumer, const Partition& partition, const std::string& from) override {
+    SqliteHandle(file_.path())
+        .Execute(fmt::format("UPDATE sealane_inbox_partition SET resume_from = '{}'"
+                             " WHERE consumer = '{}' AND topic = '{}' AND partition = {}",
+                             from, consumer, partition.topic, partition.number));
   }
   std::string Parameter(int number) const override { return fmt::format("?{}", number); }
 
@@ -141,6 +152,12 @@ class PostgresInboxFixture final : public InboxFixture {
           .Exec(fmt::format("UPDATE {} SET state = 'SKIPPED' WHERE consumer = '{}' AND event_id = '{}'", table,
                             consumer, id.ToString()));
     }
+  }
+  void SetResume(const std::string& consumer, const Partition& partition, const std::string& from) override {
+    PgSession(database_.url())
+        .Exec(fmt::format("UPDATE sealane.inbox_progress SET resume_from = '{}'"
+                          " WHERE consumer = '{}' AND topic = '{}' AND partition = {}",
+                          from, consumer, partition.topic, partition.number));
   }
   std::string Parameter(int number) const override { return fmt::format("${}", number); }
 
@@ -258,6 +275,10 @@ Outcome Failed(std::int32_t attempts, std::optional<std::chrono::milliseconds> r
 
 Outcome Died(std::int32_t attempts) {
   return Parked({InboxState::kDead, attempts, std::nullopt, "handler_rejected", "never"});
+}
+
+Outcome GivenUp(std::string unit) {
+  return Parked({InboxState::kSkipped, 0, std::nullopt, "too_old", "it may have been seen", std::move(unit)});
 }
 
 InboxSeat::InboxSeat(InboxFixture& fixture, const std::string& consumer, InboxMode mode)

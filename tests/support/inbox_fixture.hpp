@@ -42,6 +42,8 @@ class InboxFixture {
   virtual void LetTimePass(std::chrono::seconds duration) = 0;
   /// Gives a parked event up, as a person does.
   virtual void Skip(const std::string& consumer, const EventId& id) = 0;
+  /// Writes where a partition is to go on, as an operator does.
+  virtual void SetResume(const std::string& consumer, const Partition& partition, const std::string& from) = 0;
   /// How a statement writes its parameter of that number.
   virtual std::string Parameter(int number) const = 0;
 };
@@ -82,6 +84,8 @@ Outcome Waits();
 Outcome WaitsForGap(std::optional<std::chrono::milliseconds> patience);
 Outcome Failed(std::int32_t attempts, std::optional<std::chrono::milliseconds> retry_after);
 Outcome Died(std::int32_t attempts);
+/// Parked as given up, in a unit of its own.
+Outcome GivenUp(std::string unit);
 
 /// A consumer at work. In mode offsets it takes partition 0 of `orders` first and moves on with every batch.
 class InboxSeat {

@@ -282,6 +282,33 @@ void DeleteGroup(const std::string& url, const std::string& group) {
   rd_kafka_DeleteGroup_destroy(groups[0]);
 }
 
+void DeleteGroupOffsets(const std::string& url, const std::string& group, const std::string& topic) {
+  const Client client = Connect(RD_KAFKA_PRODUCER, url);
+  rd_kafka_topic_partition_list_t* offsets = rd_kafka_topic_partition_list_new(8);
+  const kafka::Metadata metadata = MetadataOf(client, topic);
+  for (int i = 0; i < metadata->topics[0].partition_cnt; ++i) {
+    rd_kafka_topic_partition_list_add(offsets, topic.c_str(), i);
+  }
+  rd_kafka_DeleteConsumerGroupOffsets_t* request = rd_kafka_DeleteConsumerGroupOffsets_new(group.c_str(), offsets);
+  rd_kafka_topic_partition_list_destroy(offsets);
+  // It is refused as long as the broker counts a member that reads the topic.
+  Await("end of the offsets of " + group, [&] {
+    const Event event = Ask(client, "delete offsets of " + group, [&](rd_kafka_queue_t* queue) {
+      rd_kafka_DeleteConsumerGroupOffsets(client.get(), &request, 1, nullptr, queue);
+    });
+    std::size_t count = 0;
+    const rd_kafka_group_result_t** results = rd_kafka_DeleteConsumerGroupOffsets_result_groups(
+        rd_kafka_event_DeleteConsumerGroupOffsets_result(event.get()), &count);
+    if (count != 1 || rd_kafka_group_result_error(results[0]) != nullptr) return false;
+    const rd_kafka_topic_partition_list_t* partitions = rd_kafka_group_result_partitions(results[0]);
+    for (int i = 0; i < partitions->cnt; ++i) {
+      if (partitions->elems[i].err != RD_KAFKA_RESP_ERR_NO_ERROR) return false;
+    }
+    return true;
+  });
+  rd_kafka_DeleteConsumerGroupOffsets_destroy(request);
+}
+
 namespace {
 
 /// From the beginning until `done` says so after a record, or the time is over.

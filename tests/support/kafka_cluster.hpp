@@ -56,6 +56,9 @@ void GrowTopic(const std::string& url, const std::string& name, int partitions);
 /// Forgets how far a group has committed, as expiry does. Waits until the group has no members.
 void DeleteGroup(const std::string& url, const std::string& group);
 
+/// Forgets how far a group has committed one topic. Waits until no member of the group reads it.
+void DeleteGroupOffsets(const std::string& url, const std::string& group, const std::string& topic);
+
 struct KafkaRecord {
   std::int32_t partition = 0;
   std::int64_t offset = 0;

@@ -51,6 +51,7 @@ class SqliteLogFixture final : public LogFixture {
         .Execute(fmt::format("UPDATE sealane_cursor SET expires_at = expires_at - {0};"
                              "UPDATE sealane_relay_member SET expires_at = expires_at - {0};"
                              "UPDATE sealane_settlement SET at = at - {0};"
+                             "UPDATE sealane_rerouted SET at = at - {0};"
                              "UPDATE sealane_parked SET next_attempt_at = next_attempt_at - {0},"
                              " first_failed_at = first_failed_at - {0}, last_failed_at = last_failed_at - {0}",
                              std::chrono::microseconds(duration).count()));
@@ -96,6 +97,7 @@ class PostgresLogFixture final : public LogFixture {
         .Exec(fmt::format("UPDATE sealane.lane_state SET expires_at = expires_at - interval '{0} seconds';"
                           "UPDATE sealane.relay_member SET expires_at = expires_at - interval '{0} seconds';"
                           "UPDATE sealane.settlement SET at = at - interval '{0} seconds';"
+                          "UPDATE sealane.rerouted SET at = at - interval '{0} seconds';"
                           "UPDATE sealane.parked SET next_attempt_at = next_attempt_at - interval '{0} seconds',"
                           " first_failed_at = first_failed_at - interval '{0} seconds',"
                           " last_failed_at = last_failed_at - interval '{0} seconds'",

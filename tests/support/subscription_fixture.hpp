@@ -23,8 +23,18 @@ class SubscriptionFixture {
   /// By key; it is there when this returns.
   virtual void Publish(const std::string& topic, const std::string& key, const std::string& value,
                        const Headers& headers = {}) = 0;
+  /// The numbers from 0 on as values of one key.
+  virtual void PublishMany(const std::string& topic, const std::string& key, int count) = 0;
   /// Lets a partition end with offsets that hold no message, where the broker has such: a journal has none.
   virtual void LeaveGap(const Partition& partition) = 0;
+  /// Removes what is before this offset, as retention does.
+  virtual void Trim(const PartitionOffset& first_kept) = 0;
+  /// Deletes a topic and makes it again, empty; the whole journal, for a journal. No member reads it meanwhile.
+  virtual void RecreateTopic(const std::string& topic, int partitions) = 0;
+  /// Forgets what a group without members has committed of a topic.
+  virtual void ForgetCommitted(const std::string& group, const std::string& topic) = 0;
+  /// Whether PartitionFacts have a topic_id.
+  virtual bool TellsTopicIds() const { return true; }
 
   /// A further member. It is heard of no more when it is destroyed without Close(), and missed after session().
   virtual std::unique_ptr<Subscription> Join(const std::string& group, const std::vector<std::string>& topics) = 0;
@@ -54,6 +64,9 @@ class Reader {
   /// Steps until it has this many partitions.
   void AwaitPartitions(std::size_t count);
 
+  /// Begins again with a partition that it has.
+  void StartAgain(const PartitionStart& start);
+
   /// Commits everything that was read of the partitions it has.
   void CommitAll(bool wait = true);
   void Close();
@@ -69,6 +82,8 @@ class Reader {
 
   const std::vector<ReceivedMessage>& messages() const { return messages_; }
   std::vector<std::string> values() const;
+  /// Of one partition, those that came after the first `skipped` messages of all.
+  std::vector<std::int64_t> OffsetsAfter(std::size_t skipped, const Partition& partition) const;
   /// Those it may read: gained, not lost and not released.
   const std::set<Partition>& held() const { return held_; }
   const std::vector<Partition>& leaving() const { return leaving_; }

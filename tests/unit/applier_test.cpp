@@ -50,7 +50,7 @@ TEST_P(ApplierStop, TheRestOfABatchThatIsRunOneByOneIsLeftWhenItsPartitionIsLost
   Applier applier(options, handling, open, counters, bench_.clock(), random);
   const Partition partition{ConsumerBench::kTopic, 0};
   auto attached = ValueOrThrow(ValueOrThrow(applier.Store())->Attach({&partition, 1}, 100));
-  run = std::make_shared<PartitionRun>(std::move(attached.front()), 100);
+  run = std::make_shared<PartitionRun>(std::move(attached.front()), ValueOrThrow(applier.Store())->life(), 100);
   std::vector<Incoming> events;
   for (int i = 0; i < 30; ++i) {
     ReceivedMessage message;

@@ -124,8 +124,7 @@ TEST_P(CaughtUp, ABrokerThatIsAwayMayHaveMore) {
   ASSERT_TRUE(runner.Await([&] { return bench_.faults()->count(memory::InboxCall::kAttach) > 0; }));
   bench_.topics().BeginOutage();
   bench_.faults()->Heal();
-  ASSERT_TRUE(runner.HasPartitions());
-  EXPECT_TRUE(runner.GoesOn());
+  EXPECT_TRUE(runner.GoesOn()) << "where to begin can only be asked of the broker";
   bench_.topics().EndOutage();
   EXPECT_TRUE(runner.Ends());
 }

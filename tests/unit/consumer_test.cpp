@@ -815,7 +815,11 @@ TEST(ConsumerRecord, ANewConsumerTakesEventsOlderThanItsMemoryAndLaterOnesAreRef
   bench.Publish(old);
   bench.SettleOver(*consumer, seconds{4}, seconds{1});
   EXPECT_EQ(bench.Effects().size(), 1U) << "they may have been applied and forgotten";
-  EXPECT_EQ(consumer->stats().failures.at("too_old"), 2U);
+  EXPECT_EQ(consumer->stats().too_old, 2U);
+  EXPECT_EQ(consumer->stats().dead, 0);
+  bench.Publish(bench.Make("b", 2));
+  bench.Settle(*consumer);
+  EXPECT_THAT(bench.VersionsOf("b"), ElementsAre(2)) << "later events of the key do not wait for it";
 }
 
 TEST(ConsumerRecord, TheSameIdWithOtherBytesIsAnIncidentWithoutEffect) {

@@ -91,6 +91,17 @@ TEST(JudgePostgres, NamesEveryIllness) {
   }
 }
 
+TEST(JudgePostgres, NamesTheRoleThatTheSchemaHas) {
+  postgres::DoctorFacts facts = Healthy();
+  facts.relay_role = "sealane_shop_relay";
+  facts.missing_rights = {"insert on parked"};
+  EXPECT_EQ(Problems(JudgePostgres("store a", facts)).at(0).next, "grant sealane_shop_relay to relay");
+  facts.missing_rights.clear();
+  facts.owns_tables = true;
+  EXPECT_EQ(Problems(JudgePostgres("store a", facts)).at(0).next,
+            "create role relay login in role sealane_shop_relay, and name it in store.url");
+}
+
 TEST(JudgeSchema, ComparesVersions) {
   SchemaState state;
   state.known = 2;

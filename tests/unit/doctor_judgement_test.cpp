@@ -219,6 +219,31 @@ TEST(JudgeInbox, LooksAtEveryConsumer) {
   EXPECT_EQ(problems[2].level, Level::kWrong);
 }
 
+TEST(JudgeInbox, NamesEveryStoppedPartitionWithWhatResumesIt) {
+  const Timestamp now{std::chrono::hours{24 * 365 * 50}};
+  InboxSummary stopped{.consumer = "billing"};
+  stopped.partitions.push_back({.partition = {"orders", 2}, .next_offset = 7});
+  stopped.partitions.push_back(
+      {.partition = {"orders", 3}, .stop = PartitionStop{"topic_recreated", "another topic"}});
+  const auto findings = JudgeInbox("store a", {stopped}, now);
+  ASSERT_EQ(findings.size(), 1U) << "nothing says that all is well";
+  EXPECT_EQ(findings[0].level, Level::kWrong);
+  EXPECT_EQ(findings[0].code, "partition_stopped");
+  EXPECT_THAT(findings[0].symptom, HasSubstr("consumer billing does not read partition 3 of topic orders"));
+  EXPECT_EQ(findings[0].evidence, "topic_recreated: another topic");
+  EXPECT_THAT(findings[0].next,
+              HasSubstr("sealane inbox resume --consumer billing --topic orders --partition 3 --from"));
+
+  for (int number = 4; number < 40; ++number) {
+    stopped.partitions.push_back({.partition = {"orders", number}, .stop = PartitionStop{"topic_recreated", "x"}});
+  }
+  stopped.waiting.dead = 1;
+  const auto many = Problems(JudgeInbox("store a", {stopped}, now));
+  ASSERT_EQ(many.size(), 11U) << "ten of them, and what else is wrong";
+  EXPECT_THAT(many[9].symptom, HasSubstr("and 27 others"));
+  EXPECT_EQ(many[10].code, "inbox_dead");
+}
+
 TEST(JudgeTasks, NamesDeadOnes) {
   EXPECT_THAT(JudgeTasks("store a", {}), IsEmpty());
   TaskSummary task;

@@ -112,12 +112,17 @@ TEST(Forwarding, TheLargestEventThatTheOutboxTakesIsCarried) {
 
 TEST(Forwarding, WhatIsNamedAsOursIsToldApart) {
   Envelope event = SomeEvent();
-  event.headers = {{"Sealane-Key", "theirs"}, {"ce-id", "theirs"}};
+  event.headers = {
+      {"Sealane-Key", "theirs"}, {"ce-id", "theirs"}, {"sealane_topic", "theirs"}, {"x-note", "a"}, {"X_Note", "b"}};
   const Task task = ForwardTask(event, "erp", "/events");
   EXPECT_TRUE(Tasks(ForwardLimits()).Admit(task).has_value());
   EXPECT_EQ(HeaderOf(task, "Sealane-Key"), "o%201");
   EXPECT_EQ(HeaderOf(task, "own-Sealane-Key"), "theirs");
   EXPECT_EQ(HeaderOf(task, "own-ce-id"), "theirs");
+  EXPECT_EQ(HeaderOf(task, "sealane_topic"), "<none>") << "many servers take it for Sealane-Topic";
+  EXPECT_EQ(HeaderOf(task, "own-sealane_topic"), "theirs");
+  EXPECT_EQ(HeaderOf(task, "x-note"), "a, b");
+  EXPECT_EQ(HeaderOf(task, "X_Note"), "<none>");
 }
 
 TEST(Forwarding, AnOrderIsATopicAndAKey) {

@@ -107,7 +107,7 @@ TEST_F(HttpPublish, AConfiguredHeaderWinsOverTheEvents) {
   Courier courier(*publisher);
   courier.Send("orders", "o-1", "x",
                {{"x-api-KEY", "mine"},
-                {"X_Api_Key", "mine"},
+                {"X_Api_Key", "mine too"},
                 {"content-type", "text/mine"},
                 {"x-secret", "mine"},
                 {"Transfer_Encoding", "chunked"},
@@ -124,9 +124,42 @@ TEST_F(HttpPublish, AConfiguredHeaderWinsOverTheEvents) {
   }
   EXPECT_EQ(request.Header("x_api_key"), "<none>") << "many servers take it for X-Api-Key";
   EXPECT_EQ(request.Header("transfer_encoding"), "<none>");
-  EXPECT_EQ(request.Header("own-x-api-key"), "mine");
+  EXPECT_EQ(request.Header("own-x-api-key"), "mine, mine too");
   EXPECT_EQ(request.headers.count("idempotency-key"), 1U);
   EXPECT_EQ(request.Header("idempotency-key").size(), 36U) << "the event's id";
+}
+
+TEST_F(HttpPublish, AnEventsHeaderDoesNotPassForOneOfOurs) {
+  const auto publisher = Open();
+  Courier courier(*publisher);
+  courier.Send("orders", "o-1", "x",
+               {{"tenant-id", "t1"},
+                {"content-type", "text/plain"},
+                {"Tenant_Id", "forged"},
+                {"content_type", "text/forged"},
+                {"sealane_TOPIC", "forged"},
+                {"Sealane_Key", "forged"},
+                {"event_id", "no header of ours here"},
+                {"x-note", "a"},
+                {"X_Note", "b"}});
+  courier.CollectAll();
+  const Request request = receiver_.requests().at(0);
+  for (const auto& [name, value] : std::map<std::string, std::string>{{"tenant-id", "t1"},
+                                                                      {"content-type", "text/plain"},
+                                                                      {"sealane-topic", "orders"},
+                                                                      {"sealane-key", "o-1"},
+                                                                      {"own-tenant_id", "forged"},
+                                                                      {"own-content_type", "text/forged"},
+                                                                      {"own-sealane_topic", "forged"},
+                                                                      {"own-sealane_key", "forged"},
+                                                                      {"event_id", "no header of ours here"},
+                                                                      {"x-note", "a, b"}}) {
+    EXPECT_EQ(request.headers.count(name), 1U) << name;
+    EXPECT_EQ(request.Header(name), value) << name;
+  }
+  for (const char* name : {"tenant_id", "content_type", "sealane_topic", "sealane_key", "x_note"}) {
+    EXPECT_EQ(request.Header(name), "<none>") << name << ": many servers take it for the one with hyphens";
+  }
 }
 
 TEST_F(HttpPublish, SendsBasicCredentials) {

@@ -11,7 +11,7 @@ namespace {
 std::shared_ptr<PartitionRun> RunOf(std::int32_t number) {
   AttachedPartition attached;
   attached.partition = {"orders", number};
-  return std::make_shared<PartitionRun>(std::move(attached), 10);
+  return std::make_shared<PartitionRun>(std::move(attached), "1", 10);
 }
 
 Job JobOf(const std::shared_ptr<PartitionRun>& run, std::int64_t offset) {

@@ -165,6 +165,56 @@ TEST_F(MemorySubscription, WhatWasTrimmedUnreadIsAnErrorAndOffsetsMayJump) {
   EXPECT_THAT(Values(Poll(*subscription)), ElementsAre("2", "10"));
 }
 
+TEST_F(MemorySubscription, FactsOfAPartitionAreToldWithoutReadingIt) {
+  const auto subscription = Started();
+  for (const char* value : {"0", "1", "2"}) topics_.Publish(kFirst, "k", value, {{"h", value}});
+  topics_.Trim({kFirst, 1});
+  const auto facts = ValueOrThrow(subscription->Inspect(std::vector{kFirst, kSecond}));
+  ASSERT_EQ(facts.size(), 2U);
+  EXPECT_EQ(facts[0].partition, kFirst);
+  EXPECT_EQ(facts[0].topic_id, topics_.TopicId("orders"));
+  EXPECT_EQ(std::pair(facts[0].oldest, facts[0].end), std::pair(std::int64_t{1}, std::int64_t{3}));
+  EXPECT_EQ(facts[0].group, std::nullopt);
+  EXPECT_EQ(std::pair(facts[1].oldest, facts[1].end), std::pair(std::int64_t{0}, std::int64_t{0}));
+  ValueOrThrow(subscription->Commit(At(2), true));
+  EXPECT_EQ(ValueOrThrow(subscription->Inspect(std::vector{kFirst}))[0].group, 2);
+  topics_.ForgetCommitted("billing");
+  EXPECT_EQ(ValueOrThrow(subscription->Inspect(std::vector{kFirst}))[0].group, std::nullopt);
+}
+
+TEST_F(MemorySubscription, ATopicMadeAgainHasAnotherIdUnlessIdsAreNotTold) {
+  const auto subscription = Started();
+  topics_.Publish(kFirst, "k", "old");
+  EXPECT_THAT(Values(Poll(*subscription)), ElementsAre("old"));
+  ValueOrThrow(subscription->Commit(At(1), true));
+  const std::string before = topics_.TopicId("orders");
+  topics_.RecreateTopic("orders");
+  const auto facts = ValueOrThrow(subscription->Inspect(std::vector{kFirst}))[0];
+  EXPECT_NE(facts.topic_id, before);
+  EXPECT_EQ(facts.end, 0);
+  EXPECT_EQ(facts.group, std::nullopt);
+  EXPECT_EQ(topics_.PartitionCount("orders"), 2);
+  EXPECT_EQ(subscription->Poll(10, 1'000, 0ms).error().code(), "offset_out_of_range");
+  // Not noticed any more once the new topic is as long as the old one was.
+  topics_.Publish(kFirst, "k", "new");
+  EXPECT_TRUE(Poll(*subscription).empty());
+  EXPECT_EQ(ValueOrThrow(subscription->MessagesAt(At(0)))[0]->value, "new");
+  topics_.TellTopicIds(false);
+  EXPECT_EQ(ValueOrThrow(subscription->Inspect(std::vector{kFirst}))[0].topic_id, "");
+}
+
+TEST_F(MemorySubscription, APartitionThatIsGoneIsLostAndUnknown) {
+  const auto subscription = Started();
+  topics_.RecreateTopic("orders", 1);
+  EXPECT_THAT(Poll(*subscription).lost, ElementsAre(kSecond));
+  EXPECT_EQ(subscription->Inspect(std::vector{kSecond}).error().code(), "unknown_topic");
+  topics_.DeleteTopic("orders");
+  EXPECT_THAT(Poll(*subscription).lost, ElementsAre(kFirst));
+  EXPECT_EQ(subscription->OffsetAt(kFirst, clock_.Now()).error().kind(), ErrorKind::kUnavailable);
+  topics_.MakeTopic("orders", 1);
+  EXPECT_THAT(Poll(*subscription).gained, ElementsAre(kFirst));
+}
+
 TEST_F(MemorySubscription, HeldMessagesComeLater) {
   const auto subscription = Started();
   topics_.Publish("orders", "k", "0");

@@ -174,6 +174,27 @@ TEST(Webhook, TheHeadAloneIsEnoughToRefuse) {
   EXPECT_EQ(RefusedHead(head, rule).status, 400);
 }
 
+TEST(Webhook, RefusesEveryBodyThatMayBeCompressed) {
+  const WebhookRule rule = Rule();
+  for (const std::vector<std::string>& encodings : std::vector<std::vector<std::string>>{{"gzip, gzip"},
+                                                                                         {"identity, gzip"},
+                                                                                         {"gzip", "gzip"},
+                                                                                         {"identity", "gzip"},
+                                                                                         {"gzip", "identity"},
+                                                                                         {"identity", "identity"}}) {
+    WebhookHead head = Head();
+    for (const std::string& encoding : encodings) head.headers.emplace_back("content-Encoding", encoding);
+    const auto judged = JudgeWebhookHead(head, {&rule, 1}, kNow);
+    const auto* const answer = std::get_if<WebhookAnswer>(&judged);
+    ASSERT_NE(answer, nullptr) << encodings.size() << " headers, the first " << encodings[0];
+    EXPECT_EQ(answer->status, 415);
+    EXPECT_EQ(answer->code, "encoding_not_taken");
+  }
+  WebhookHead head = Head();
+  head.headers.emplace_back("Content-Encoding", "identity");
+  EXPECT_TRUE(std::holds_alternative<const WebhookRule*>(JudgeWebhookHead(head, {&rule, 1}, kNow)));
+}
+
 TEST(Webhook, NoAnswerRepeatsWhatCame) {
   const std::string body = R"({"id":"evt_1","secret":"s3cr3t"})";
   EXPECT_EQ(Refused(Rule(), Head(body), body).body.find("s3cr3t"), std::string::npos);

@@ -37,11 +37,19 @@ export function relayCommands(letter) {
 
 export function inboxCommands(parked) {
   const place = `${shellWord(parked.id)} --consumer ${shellWord(parked.consumer)} ${reason}`;
+  if (parked.state === 'SKIPPED' && parked.error_code === 'too_old') {
+    return [{ label: 'Retry', note: 'it may have been applied before: check its effect first', text: sealane(`inbox retry ${place} --may-apply-twice`) }];
+  }
   if (parked.state === 'RECEIVED' || parked.state === 'SKIPPED') return [];
   return [
     { label: 'Retry', note: parked.state === 'GAP' ? 'it goes on waiting while the earlier version is missing' : again, text: sealane(`inbox retry ${place}`) },
     { label: 'Skip', note: 'it is never applied and counts as seen; those behind it go on', text: sealane(`inbox skip ${place}`) },
   ];
+}
+
+export function resumeCommand(position) {
+  const place = `--consumer ${shellWord(position.consumer)} --topic ${shellWord(position.topic)} --partition ${position.partition}`;
+  return { label: 'Resume', note: 'everything that the topic still has is read again; other places: now, group, an offset, a time', text: sealane(`inbox resume ${place} --from beginning ${reason}`) };
 }
 
 export function taskCommands(task) {

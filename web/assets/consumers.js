@@ -1,14 +1,17 @@
 // How each consumer stands, where it is in its partitions, and what it did last.
 import { get } from './api.js';
+import { resumeCommand } from './commands.js';
 import { h, morph } from './dom.js';
 import { count, counted, plural } from './format.js';
 import { live } from './live.js';
 import { consumersSummary } from './overview.js';
 import { Pane } from './pane.js';
-import { asked, empty, error, filter, idLink, refused, rowsField, state, table } from './parts.js';
+import { asked, command, empty, error, filter, idLink, refused, rowsField, state, table } from './parts.js';
 import { when } from './time.js';
 
 const fields = [['state', 'State', ['PROCESSED', 'IGNORED', 'RECEIVED', 'GAP', 'FAILED', 'DEAD', 'SKIPPED']], ['topic', 'Topic'], ['aggregate_type', 'Aggregate type'], ['aggregate_id', 'Aggregate id'], rowsField];
+
+const standings = { reads: 'reads', no_position: 'no position yet' };
 
 function partitions(consumer) {
   const list = consumer.partitions;
@@ -18,8 +21,10 @@ function partitions(consumer) {
     ['Partition', (p) => count(p.partition), 'number'],
     ['Epoch', (p) => count(p.epoch), 'number'],
     ['Next offset', (p) => count(p.next_offset), 'number'],
-  ]);
-  return list.length <= 8 ? rows : h('details', h('summary', plural(list.length, 'partition')), rows);
+    ['Attached', (p) => (p.attached ? 'yes' : 'no')],
+    ['State', (p) => (p.state === 'stopped' ? h('b', 'stopped') : standings[p.state] ?? `resumes from ${p.resume_from}`), 'wide'],
+  ], (p) => p.state === 'stopped' && [h('p', error(p.stop_code, p.stop_message)), command(resumeCommand(p))]);
+  return list.length <= 8 || consumer.stopped ? rows : h('details', h('summary', plural(list.length, 'partition')), rows);
 }
 
 function byState(consumer) {

@@ -96,6 +96,7 @@ export function consumersSummary(consumers, chosen) {
     ['Gaps', (c) => count(c.gaps), 'number'],
     ['Longest parked', (c) => when(c.oldest_parked_at), 'number'],
     ['Partitions', (c) => count(c.partitions.length), 'number'],
+    ['Stopped', (c) => (c.stopped ? h('b', count(c.stopped)) : '0'), 'number'],
   ]);
 }
 

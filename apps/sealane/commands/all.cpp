@@ -38,12 +38,15 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   commands.push_back(MakeForwardCommand());
   commands.push_back(MakeReceiveCommand());
   commands.push_back(MakeInboxStatusCommand());
+  commands.push_back(MakeInboxPositionCommand());
   commands.push_back(MakeInboxListCommand());
   commands.push_back(MakeInboxParkedCommand());
   commands.push_back(MakeInboxGapsCommand());
   commands.push_back(MakeInboxShowCommand());
   commands.push_back(MakeInboxRetryCommand());
   commands.push_back(MakeInboxSkipCommand());
+  commands.push_back(MakeInboxResumeCommand());
+  commands.push_back(MakeInboxRemoveCommand());
   commands.push_back(MakeInboxGrantsCommand());
   commands.push_back(MakeInboxGrantCommand());
   commands.push_back(MakeInboxRevokeCommand());

@@ -36,6 +36,8 @@ std::string StatsJson(const ConsumerStats& stats, bool caught_up, double seconds
       .Integer("ignored", static_cast<std::int64_t>(stats.ignored))
       .Integer("duplicates", static_cast<std::int64_t>(stats.duplicates))
       .Integer("stale", static_cast<std::int64_t>(stats.stale))
+      .Integer("too_old", static_cast<std::int64_t>(stats.too_old))
+      .Integer("stopped_partitions", static_cast<std::int64_t>(stats.stopped.size()))
       .Integer("hash_mismatches", static_cast<std::int64_t>(stats.hash_mismatches))
       .Integer("parked", static_cast<std::int64_t>(stats.parked_total))
       .Integer("dead", static_cast<std::int64_t>(stats.dead_total))

@@ -8,6 +8,8 @@ namespace sealane::cli {
 
 /// `sealane inbox status`: how each consumer stands.
 std::unique_ptr<Command> MakeInboxStatusCommand();
+/// `sealane inbox position`: where each consumer stands in each partition.
+std::unique_ptr<Command> MakeInboxPositionCommand();
 /// `sealane inbox list`: receipts, newest first.
 std::unique_ptr<Command> MakeInboxListCommand();
 /// `sealane inbox parked`: what consumers have set aside, longest waiting first.
@@ -20,6 +22,10 @@ std::unique_ptr<Command> MakeInboxShowCommand();
 std::unique_ptr<Command> MakeInboxRetryCommand();
 /// `sealane inbox skip`: gives one up; those behind it go on.
 std::unique_ptr<Command> MakeInboxSkipCommand();
+/// `sealane inbox resume`: where partitions of a consumer go on.
+std::unique_ptr<Command> MakeInboxResumeCommand();
+/// `sealane inbox remove`: takes a consumer away with everything that the store has of it.
+std::unique_ptr<Command> MakeInboxRemoveCommand();
 /// `sealane inbox grants`: which database roles may work as which consumer.
 std::unique_ptr<Command> MakeInboxGrantsCommand();
 /// `sealane inbox grant`: lets a database role work as a consumer.

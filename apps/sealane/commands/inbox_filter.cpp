@@ -48,9 +48,12 @@ Result<std::string> ConsumerOf(InboxDesk& desk, const std::optional<std::string>
   if (named) return *named;
   SEALANE_ASSIGN_OR_RETURN(const InboxFindings found, desk.Find(std::nullopt, id));
   std::set<std::string> consumers;
+  std::set<std::string> too_old_at;
   for (const ParkedEvent& event : found.parked) {
     if (event.state != InboxState::kSkipped) consumers.insert(event.consumer);
+    if (event.state == InboxState::kSkipped && event.error_code == kTooOldCode) too_old_at.insert(event.consumer);
   }
+  if (consumers.empty()) consumers = too_old_at;
   if (consumers.empty()) return NotParked(id, std::nullopt);
   if (consumers.size() == 1) return *consumers.begin();
   return BadUsage(

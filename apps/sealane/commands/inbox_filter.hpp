@@ -28,7 +28,8 @@ Result<std::size_t> LimitOption(const std::optional<std::string>& text);
 Result<std::optional<InboxState>> StateOption(const std::optional<std::string>& text, std::string_view allowed);
 /// An event that is not set aside, at that consumer or at all.
 Error NotParked(const EventId& id, const std::optional<std::string>& consumer);
-/// The consumer that is meant: the one that is named, or the only one that has set the event aside.
+/// The consumer that is meant: the one that is named, or the only one that has parked the event, or the only one that
+/// skipped it as too old.
 Result<std::string> ConsumerOf(InboxDesk& desk, const std::optional<std::string>& named, const EventId& id);
 
 }  // namespace sealane::cli

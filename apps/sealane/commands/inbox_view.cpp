@@ -1,6 +1,7 @@
 // The commands that look at inboxes and change nothing.
 #include "inbox_view.hpp"
 
+#include <algorithm>
 #include <ostream>
 #include <utility>
 
@@ -52,6 +53,12 @@ class InboxStatusCommand final : public Command {
       return ExitCode::kDone;
     }
     context.out() << InboxSummaryTable(summaries, context.color());
+    const bool stopped = std::ranges::any_of(summaries, [](const auto& one) { return StoppedPartitions(one) > 0; });
+    if (stopped) {
+      context.Warn("some partitions are stopped: their events are not applied until an operator decides");
+      context.SuggestNext("sealane inbox position");
+      return ExitCode::kDone;
+    }
     for (const InboxSummary& summary : summaries) {
       if (summary.waiting.parked == 0) continue;
       context.SuggestNext("sealane inbox parked");
@@ -59,6 +66,56 @@ class InboxStatusCommand final : public Command {
     }
     return ExitCode::kDone;
   }
+};
+
+class InboxPositionCommand final : public Command {
+ public:
+  std::string_view path() const override { return "inbox position"; }
+  std::string_view summary() const override {
+    return "show where each consumer stands in each partition, and which are stopped";
+  }
+  std::vector<std::string_view> examples() const override {
+    return {"sealane inbox position", "sealane inbox position --consumer billing --topic orders -o json"};
+  }
+  std::vector<OptionSpec> Options() override {
+    return {{"--consumer", "NAME", "of this consumer only", &consumer_},
+            {"--topic", "NAME", "of this topic only", &topic_}};
+  }
+
+  Result<ExitCode> Run(CommandContext& context) override {
+    SEALANE_ASSIGN_OR_RETURN(const auto desk, context.OpenStoreInboxDesk());
+    SEALANE_ASSIGN_OR_RETURN(std::vector<InboxSummary> summaries, desk->Summaries());
+    if (consumer_) {
+      std::erase_if(summaries, [&](const InboxSummary& summary) { return summary.consumer != *consumer_; });
+      if (summaries.empty()) return UnknownConsumer(*consumer_);
+    }
+    std::vector<std::string> items;
+    for (InboxSummary& summary : summaries) {
+      std::erase_if(summary.partitions, [&](const auto& one) { return topic_ && one.partition.topic != *topic_; });
+      for (const auto& position : summary.partitions) items.push_back(InboxPositionJson(summary.consumer, position));
+    }
+    if (!context.is_table()) {
+      PrintList(context, "positions", items, std::nullopt);
+      return ExitCode::kDone;
+    }
+    if (items.empty()) {
+      context.err() << (topic_ ? "no consumer has read that topic\n" : "no consumer has read a partition\n");
+      return ExitCode::kDone;
+    }
+    context.out() << InboxPositionTable(summaries, context.color());
+    for (const InboxSummary& summary : summaries) {
+      for (const InboxPosition& position : summary.partitions) {
+        if (!position.stop) continue;
+        context.out() << fmt::format("\n{}\n  {}\n", StoppedText(summary.consumer, position),
+                                     context.Pasteable(ResumeCommand(summary.consumer, position)));
+      }
+    }
+    return ExitCode::kDone;
+  }
+
+ private:
+  std::optional<std::string> consumer_;
+  std::optional<std::string> topic_;
 };
 
 class InboxListCommand final : public Command {
@@ -241,6 +298,9 @@ class InboxShowCommand final : public Command {
 
 std::unique_ptr<Command> MakeInboxStatusCommand() {
   return std::make_unique<InboxStatusCommand>();
+}
+std::unique_ptr<Command> MakeInboxPositionCommand() {
+  return std::make_unique<InboxPositionCommand>();
 }
 std::unique_ptr<Command> MakeInboxListCommand() {
   return std::make_unique<InboxListCommand>();

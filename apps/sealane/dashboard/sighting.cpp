@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "inbox_view.hpp"
+
 namespace sealane::cli {
 namespace {
 
@@ -113,9 +115,15 @@ void JudgePending(const Totals& totals, Verdict& verdict) {
 void JudgeConsumers(const std::vector<InboxSummary>& consumers, Verdict& verdict) {
   std::int64_t dead = 0;
   std::int64_t gaps = 0;
+  std::int64_t stopped = 0;
   for (const InboxSummary& consumer : consumers) {
     dead += consumer.waiting.dead;
     gaps += consumer.waiting.gaps;
+    stopped += StoppedPartitions(consumer);
+  }
+  if (stopped > 0) {
+    verdict.Say(HealthLevel::kWrong, fmt::format("{} stopped at a consumer until an operator decides.",
+                                                 Counted(stopped, true, "partition is", "partitions are")));
   }
   if (dead > 0) {
     verdict.Say(HealthLevel::kNotice,

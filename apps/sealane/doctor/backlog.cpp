@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "inbox_view.hpp"
 #include "store_factory.hpp"
 
 namespace sealane::cli {
@@ -29,6 +30,22 @@ void Look(const std::string& subject, Result<std::unique_ptr<Desk>> desk, std::v
     for (Finding& finding : judge(*facts)) findings.push_back(std::move(finding));
   } else if (facts.error().code() != "not_permitted") {
     findings.push_back(FindingFromError(subject, facts.error()));
+  }
+}
+
+// Every stopped partition, with what resumes it; of very many only the first.
+void JudgePositions(const std::string& subject, const InboxSummary& consumer, std::vector<Finding>& findings) {
+  constexpr std::int64_t kShownMax = 10;
+  const std::int64_t stopped = StoppedPartitions(consumer);
+  std::int64_t shown = 0;
+  for (const InboxPosition& position : consumer.partitions) {
+    if (!position.stop || ++shown > kShownMax) continue;
+    std::string symptom = fmt::format("consumer {} does not read partition {} of topic {} until an operator decides",
+                                      consumer.consumer, position.partition.number, position.partition.topic);
+    if (shown == kShownMax && stopped > kShownMax) symptom += fmt::format(", and {} others", stopped - kShownMax);
+    findings.push_back({kWrong, "partition_stopped", subject, std::move(symptom),
+                        fmt::format("{}: {}", position.stop->code, position.stop->message),
+                        ResumeCommand(consumer.consumer, position)});
   }
 }
 
@@ -78,6 +95,7 @@ std::vector<Finding> JudgeInbox(const std::string& subject, const std::vector<In
     const std::string evidence = fmt::format("{} set aside, {} dead, {} behind a gap, the oldest since {} s",
                                              waiting.parked, waiting.dead, waiting.gaps, since.count());
     const std::string next = fmt::format("sealane inbox parked --consumer {}", consumer.consumer);
+    JudgePositions(subject, consumer, findings);
     if (waiting.dead > 0) {
       findings.push_back({kWrong, "inbox_dead", subject,
                           fmt::format("consumer {} has events that wait for a person", consumer.consumer), evidence,
@@ -94,7 +112,7 @@ std::vector<Finding> JudgeInbox(const std::string& subject, const std::vector<In
                                             "may need a person",
                                             consumer.consumer),
                           evidence, next});
-    } else {
+    } else if (StoppedPartitions(consumer) == 0) {
       findings.push_back({kGood,
                           "inbox",
                           subject,

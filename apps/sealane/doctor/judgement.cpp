@@ -116,12 +116,12 @@ void JudgeLog(const std::string& subject, const postgres::DoctorFacts& facts, st
     findings.push_back(
         {kNotice, "too_many_rights", subject, fmt::format("user {} may do more than a relay needs", facts.user),
          facts.is_superuser ? "it is a superuser" : "it owns the tables",
-         fmt::format("create role relay login in role {}_relay, and name it in store.url", facts.schema)});
+         fmt::format("create role relay login in role {}, and name it in store.url", facts.relay_role)});
   }
   if (!facts.missing_rights.empty()) {
     findings.push_back({kWrong, "rights_missing", subject, fmt::format("user {} may not run a relay", facts.user),
                         fmt::format("missing: {}", fmt::join(facts.missing_rights, ", ")),
-                        fmt::format("grant {}_relay to {}", facts.schema, facts.user)});
+                        fmt::format("grant {} to {}", facts.relay_role, facts.user)});
   }
 }
 
