@@ -26,8 +26,11 @@ Status RunScript(PGconn* connection, const std::string& script) {
 
 Result<bool> HasMigrationTable(PGconn* connection, const std::string& quoted_schema) {
   const std::array<TextParameter, 1> parameters = {quoted_schema + ".migration"};
-  SEALANE_ASSIGN_OR_RETURN(const PgResult result,
-                           Execute(connection, "SELECT to_regclass($1) IS NOT NULL", parameters));
+  // By the catalog: to_regclass() alone may answer from a cache that does not know yet what was committed while this
+  // transaction waited for its turn. Reading a table brings the cache up to date first.
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult result,
+      Execute(connection, "SELECT EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = to_regclass($1))", parameters));
   return TextAt(result, 0, 0) == "t";
 }
 
