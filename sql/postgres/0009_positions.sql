@@ -22,7 +22,7 @@ update {schema}.inbox_progress set follows_group = true where next_offset is nul
 -- restart. A pooler can change the server between two transactions without a connection breaking.
 create function {schema}.inbox_life() returns text language sql stable as $$
   select (extract(epoch from pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint::text || '.' || d.oid::text
-         || '.' || '{schema}.inbox_progress'::regclass::oid::text
+         || '.' || coalesce(to_regclass('{schema}.inbox_progress')::oid::text, '')
     from pg_catalog.pg_database d where d.datname = pg_catalog.current_database();
 $$;
 

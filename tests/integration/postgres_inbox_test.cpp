@@ -622,6 +622,29 @@ TEST_F(PostgresInbox, AConnectionThatIsGoneBeforeTheCommitIsUnavailableOrInDoubt
   EXPECT_EQ(KnownOf(*Open(), letter), Known::kNew);
 }
 
+// A dump that is restored into the database holds its tables locked. Who has waited for that must not write into what
+// it left: effects of earlier events may be missing there.
+TEST_F(PostgresInbox, ABatchThatWaitedForARestoreCommitsNothing) {
+  const auto store = Open(InboxMode::kRecord, "waiting");
+  const Letter letter("k");
+  admin_->Exec("BEGIN; LOCK TABLE sealane.inbox IN ACCESS EXCLUSIVE MODE");
+  auto waiting = std::async(std::launch::async, [&] { return File(*store, letter); });
+  PgSession watcher(database_.url());
+  ASSERT_TRUE(Eventually([&] {
+    return watcher.Exec(
+               "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "
+               "application_name = 'waiting' AND wait_event_type = 'Lock'") == "1";
+  }));
+  admin_->Exec(
+      "ALTER TABLE sealane.inbox_progress RENAME TO gone; "
+      "CREATE TABLE sealane.inbox_progress (LIKE sealane.gone INCLUDING ALL); COMMIT");
+  const auto batch = waiting.get();
+  const Status finished = batch->Finish({&kProcessed, 1});
+  ASSERT_FALSE(finished);
+  EXPECT_EQ(finished.error().code(), "store_changed");
+  EXPECT_EQ(admin_->Count("sealane.inbox"), 0);
+}
+
 TEST_F(PostgresInbox, AConnectionThatBreaksInsideFinishIsUnavailableOrInDoubt) {
   const auto store = Open(InboxMode::kRecord, "victim");
   const Letter letter("k");

@@ -11,6 +11,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "sealane/clock.hpp"
+
+#include "inbox/inbox_store.hpp"
 #include "support/child_process.hpp"
 #include "support/pg_session.hpp"
 #include "support/postgres_cluster.hpp"
@@ -213,6 +216,15 @@ TEST_P(InboxPositions, NothingIsSkippedWithoutAYes) {
       << "backwards nothing is skipped";
   EXPECT_EQ(Json(Resume({"--topic", "orders", "--partition", "0", "--from", "18", "--reason", "x", "--yes"}))["from"],
             "18");
+}
+
+TEST_P(InboxPositions, NowIsTheTimeOfTheDecisionWheneverItIsTakenUp) {
+  const json resumed =
+      Json(Resume({"--topic", "orders", "--partition", "0", "--from", "now", "--reason", "x", "--yes"}));
+  const auto point = ParseResumePoint(resumed["from"].get<std::string>());
+  ASSERT_TRUE(point) << resumed.dump();
+  EXPECT_EQ(point->kind, ResumePoint::Kind::kTime);
+  EXPECT_LE(point->time, SystemClock::Instance().Now());
 }
 
 TEST_P(InboxPositions, WrongInputIsToldApart) {
