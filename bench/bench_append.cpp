@@ -7,6 +7,10 @@
 // compared with one INSERT of a VALUES list, prepared once per connection, and the faster of the two counts. A
 // prepared single INSERT is shown for information: preparing ties an application to its server session, which poolers
 // do not keep.
+//
+// emit(), which other languages call, is compared with an INSERT into the jsonb table that services make for
+// themselves. Both are prepared once per connection and are a transaction of their own. What each costs inside a
+// transaction is measured without a client, by a loop in the server.
 
 #include <atomic>
 #include <chrono>
@@ -26,7 +30,10 @@
 #include "sealane/outbox.hpp"
 
 #include "common/goals.hpp"
+#include "common/stopwatch.hpp"
+#include "core/lane.hpp"
 #include "postgres/append_call.hpp"
+#include "postgres/binary_format.hpp"
 #include "postgres/postgres_store.hpp"
 
 namespace {
@@ -137,13 +144,32 @@ void RunPrepared(const Session& session, const char* name, const std::vector<con
   PQclear(result);
 }
 
+// The plain row has what the outbox's row has, so its client hashes the key. Sealane's server does that.
+constexpr std::size_t kLaneHashColumn = 1;
+
+postgres::BinaryCall EncodePlainRow(const NewEntry& entry) {
+  postgres::BinaryCall call = postgres::EncodeAppendOne(entry);
+  call.buffers[kLaneHashColumn] = postgres::BigEndian(std::int32_t{LaneHash(entry.envelope.key)});
+  call.nulls[kLaneHashColumn] = false;
+  return call;
+}
+
+postgres::BinaryCall EncodePlainArrays(const std::vector<NewEntry>& entries) {
+  postgres::BinaryCall call = postgres::EncodeAppendBinary(entries);
+  postgres::BinaryArray lanes(postgres::kInt4, entries.size());
+  for (const NewEntry& entry : entries) lanes.Add(postgres::BigEndian(std::int32_t{LaneHash(entry.envelope.key)}));
+  call.buffers[kLaneHashColumn] = lanes.bytes();
+  call.nulls[kLaneHashColumn] = false;
+  return call;
+}
+
 void InsertValues(const Session& session, const std::vector<NewEntry>& entries, bool prepared) {
   std::vector<postgres::BinaryCall> calls;
   std::vector<const char*> values;
   std::vector<int> lengths;
   calls.reserve(entries.size());
   for (const NewEntry& entry : entries) {
-    const postgres::BinaryCall& call = calls.emplace_back(postgres::EncodeAppendOne(entry));
+    const postgres::BinaryCall& call = calls.emplace_back(EncodePlainRow(entry));
     for (std::size_t i = 0; i < kColumns; ++i) {
       values.push_back(call.nulls[i] ? nullptr : call.buffers[i].data());
       lengths.push_back(static_cast<int>(call.buffers[i].size()));
@@ -155,7 +181,7 @@ void InsertValues(const Session& session, const std::vector<NewEntry>& entries, 
 }
 
 void InsertArrays(const Session& session, const std::vector<NewEntry>& entries) {
-  const postgres::BinaryCall call = postgres::EncodeAppendBinary(entries);
+  const postgres::BinaryCall call = EncodePlainArrays(entries);
   std::vector<const char*> values;
   std::vector<int> lengths;
   for (std::size_t i = 0; i < kColumns; ++i) {
@@ -166,14 +192,33 @@ void InsertArrays(const Session& session, const std::vector<NewEntry>& entries) 
   RunParams(session, kSql, postgres::AppendTypes().first(kColumns), values, lengths);
 }
 
-enum class Way { kPlain, kPlainPrepared, kPlainArrays, kSealane };
-constexpr std::size_t kWays = 4;
+enum class Way { kPlain, kPlainPrepared, kPlainArrays, kSealane, kPlainJsonb, kEmit };
+constexpr std::size_t kWays = 6;
+
+// What a service makes for itself.
+constexpr const char* kJsonbTable = R"(
+  CREATE TABLE plain_jsonb (
+    id uuid PRIMARY KEY DEFAULT gen_random_uuid(), topic text NOT NULL, key text NOT NULL, type text NOT NULL,
+    payload jsonb NOT NULL, created_at timestamptz NOT NULL DEFAULT now()))";
+constexpr const char* kInsertJsonb =
+    "INSERT INTO plain_jsonb (topic, key, type, payload) VALUES ({}, {}, {}, {}::jsonb)";
+constexpr const char* kEmit = "{} sealane.emit(topic => {}, key => {}, type => {}, payload => {}::text)";
+
+/// One prepared statement that is a transaction of its own.
+void RunStatement(const Session& session, const char* name, const Event& event) {
+  const char* const values[] = {event.topic.c_str(), event.key.c_str(), event.type.c_str(), event.payload.c_str()};
+  PGresult* const result = PQexecPrepared(session.get(), name, 4, values, nullptr, nullptr, 0);
+  session.Check(result);
+  PQclear(result);
+}
 
 /// One transaction on one of the ways. Both sides pay for making the event and hashing it: a plain INSERT of the same
 /// row carries the same id and hash.
 void OneTransaction(Way way, const Session& session, const Outbox& outbox, std::vector<Event>& events,
                     std::uint64_t& number) {
   for (Event& event : events) event = MakeEvent(++number);
+  if (way == Way::kPlainJsonb) return RunStatement(session, "plain_jsonb", events.front());
+  if (way == Way::kEmit) return RunStatement(session, "emit", events.front());
   session.Exec("BEGIN");
   if (way == Way::kSealane) {
     const auto appended = outbox.AppendAll(session.get(), events);
@@ -198,6 +243,10 @@ class Clients {
     for (int i = 0; i < count; ++i) {
       sessions_.push_back(std::make_unique<Session>(url));
       sessions_.back()->Exec(fmt::format("PREPARE plain_values AS {}", PlainValues(batch)));
+      const std::string insert = fmt::format(fmt::runtime(kInsertJsonb), "$1", "$2", "$3", "$4");
+      sessions_.back()->Exec("PREPARE plain_jsonb (text, text, text, text) AS " + insert);
+      const std::string emit = fmt::format(fmt::runtime(kEmit), "SELECT", "$1", "$2", "$3", "$4");
+      sessions_.back()->Exec("PREPARE emit (text, text, text, text) AS " + emit);
     }
   }
 
@@ -241,52 +290,116 @@ class Clients {
   std::vector<std::unique_ptr<Session>> sessions_;
 };
 
+/// What was measured on some ways, round by round.
+class Rounds {
+ public:
+  /// Rounds begin with another way each time and go forth and back, so that a slow spell of the machine or a
+  /// checkpoint hits all; ratios are taken within a round, and the median of the rounds counts.
+  template <class Run>
+  Rounds(const std::vector<Way>& ways, int rounds, Run run) : measured_(kWays) {
+    for (int i = -1; i < rounds; ++i) {
+      for (std::size_t w = 0; w < ways.size(); ++w) {
+        const std::size_t place = i % 2 == 0 ? w : ways.size() - 1 - w;
+        const Way way = ways[(place + static_cast<std::size_t>(i + 1)) % ways.size()];
+        const Measured measured = run(way, i < 0);
+        if (i >= 0) measured_[static_cast<std::size_t>(way)].push_back(measured);  // before that: warm-up
+      }
+    }
+  }
+
+  double Seconds(Way way) const { return MedianOf(way, &Measured::seconds_per_event); }
+  /// How many times as long as the other an event took.
+  double Ratio(Way way, Way other) const {
+    std::vector<double> ratios;
+    for (std::size_t i = 0; i < Of(way).size(); ++i) {
+      ratios.push_back(Of(way)[i].seconds_per_event / Of(other)[i].seconds_per_event);
+    }
+    return Median(ratios);
+  }
+  void AddRow(Report& report, const std::string& label, Way way, int clients) const {
+    if (Of(way).empty()) return;
+    const double seconds = Seconds(way);
+    report.Add(Row{label,
+                   {fmt::format("{:.0f}", 1 / seconds), fmt::format("{:.1f}", seconds * 1e6 * clients),
+                    fmt::format("{:.0f}", MedianOf(way, &Measured::wal_bytes_per_event))}});
+  }
+
+ private:
+  const std::vector<Measured>& Of(Way way) const { return measured_[static_cast<std::size_t>(way)]; }
+  double MedianOf(Way way, double Measured::*figure) const {
+    std::vector<double> values;
+    for (const Measured& measured : Of(way)) values.push_back(measured.*figure);
+    return Median(values);
+  }
+
+  std::vector<std::vector<Measured>> measured_;
+};
+
+Rounds RunRounds(Clients& side, const std::vector<Way>& ways, const Arguments& arguments) {
+  const auto length = std::chrono::milliseconds{arguments.long_run ? 3'000 : 700};
+  return {ways, arguments.long_run ? 15 : 11,
+          [&](Way way, bool warm_up) { return side.Run(way, warm_up ? std::chrono::milliseconds{200} : length); }};
+}
+
 void MeasureCase(const std::string& url, int clients, int batch, const Arguments& arguments, Report& report) {
   const std::string name = fmt::format("{}.{}", batch == 1 ? "single" : "batch", clients);
   Clients side(url, clients, batch);
-  const auto round = std::chrono::milliseconds{arguments.long_run ? 3'000 : 700};
-  const int rounds = arguments.long_run ? 15 : 11;
-  // Rounds begin with another way each time and go forth and back, so that a slow spell of the machine or a
-  // checkpoint hits all; the ratio to the faster plain way is taken within a round, and the median of the rounds
-  // counts.
-  const std::vector<Way> ways = batch == 1 ? std::vector{Way::kPlain, Way::kPlainPrepared, Way::kSealane}
-                                           : std::vector{Way::kPlainPrepared, Way::kPlainArrays, Way::kSealane};
-  std::vector<std::vector<double>> times(kWays);
-  std::vector<std::vector<double>> wal(kWays);
-  for (int i = -1; i < rounds; ++i) {
-    for (std::size_t w = 0; w < ways.size(); ++w) {
-      const std::size_t place = i % 2 == 0 ? w : ways.size() - 1 - w;
-      const Way way = ways[(place + static_cast<std::size_t>(i + 1)) % ways.size()];
-      const auto index = static_cast<std::size_t>(way);
-      const Measured measured = side.Run(way, i < 0 ? std::chrono::milliseconds{200} : round);
-      if (i < 0) continue;  // warm-up
-      times[index].push_back(measured.seconds_per_event);
-      wal[index].push_back(measured.wal_bytes_per_event);
-    }
-  }
-  const auto times_of = [&](Way way) -> const std::vector<double>& { return times[static_cast<std::size_t>(way)]; };
+  const Rounds rounds = RunRounds(side,
+                                  batch == 1 ? std::vector{Way::kPlain, Way::kPlainPrepared, Way::kSealane}
+                                             : std::vector{Way::kPlainPrepared, Way::kPlainArrays, Way::kSealane},
+                                  arguments);
   Way plain = Way::kPlain;
   if (batch > 1) {
-    plain = Median(times_of(Way::kPlainPrepared)) < Median(times_of(Way::kPlainArrays)) ? Way::kPlainPrepared
-                                                                                        : Way::kPlainArrays;
+    plain = rounds.Seconds(Way::kPlainPrepared) < rounds.Seconds(Way::kPlainArrays) ? Way::kPlainPrepared
+                                                                                    : Way::kPlainArrays;
   }
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(rounds); ++i) {
-    ratios.push_back(times_of(Way::kSealane)[i] / times_of(plain)[i]);
-  }
-  const auto add = [&](const char* label, Way way) {
-    const auto index = static_cast<std::size_t>(way);
-    if (times[index].empty()) return;
-    const double seconds = Median(times[index]);
-    report.Add(Row{fmt::format("{} {}", name, label),
-                   {fmt::format("{:.0f}", 1 / seconds), fmt::format("{:.1f}", seconds * 1e6 * clients),
-                    fmt::format("{:.0f}", Median(wal[index]))}});
+  rounds.AddRow(report, name + " plain INSERT", Way::kPlain, clients);
+  rounds.AddRow(report, name + " plain INSERT, prepared", Way::kPlainPrepared, clients);
+  rounds.AddRow(report, name + " plain INSERT from arrays", Way::kPlainArrays, clients);
+  rounds.AddRow(report, name + " sealane", Way::kSealane, clients);
+  report.Add(Goal{name, rounds.Ratio(Way::kSealane, plain), batch == 1 ? 1.25 : 1.15, true});
+}
+
+const std::vector<Way> kEmitWays = {Way::kPlainJsonb, Way::kEmit};
+
+/// One event per transaction. The goal is a share of the plain table's rate.
+void MeasureEmit(const std::string& url, int clients, const Arguments& arguments, Report& report) {
+  const std::string name = fmt::format("emit.{}", clients);
+  Clients side(url, clients, 1);
+  const Rounds rounds = RunRounds(side, kEmitWays, arguments);
+  rounds.AddRow(report, name + " plain jsonb INSERT", Way::kPlainJsonb, clients);
+  rounds.AddRow(report, name + " sealane.emit()", Way::kEmit, clients);
+  report.Add(Goal{name, rounds.Ratio(Way::kPlainJsonb, Way::kEmit), 0.8, false});
+}
+
+/// The server's own time for an event inside a transaction, in times of the plain INSERT's. An INSERT takes 13 us on
+/// the machine whose goal is 40 us for emit(), so the goal is three times.
+void MeasureEmitInside(const std::string& url, const Arguments& arguments, Report& report) {
+  constexpr int kEvents = 2'000;
+  const Session session(url);
+  const auto loop = [&](const std::string& statement) {
+    const Event event = MakeEvent(1);
+    return fmt::format(
+        "DO $$ DECLARE k text; p text := '{}'; BEGIN FOR i IN 1..{} LOOP k := 'order-' || i % 1000; "
+        "{}; END LOOP; END $$",
+        event.payload, kEvents, statement);
   };
-  add("plain INSERT", Way::kPlain);
-  add("plain INSERT, prepared", Way::kPlainPrepared);
-  add("plain INSERT from arrays", Way::kPlainArrays);
-  add("sealane", Way::kSealane);
-  report.Add(Goal{name, Median(ratios), batch == 1 ? 1.25 : 1.15, true});
+  const std::string plain = loop(fmt::format(fmt::runtime(kInsertJsonb), "'orders'", "k", "'OrderPlaced'", "p"));
+  const std::string emit = loop(fmt::format(fmt::runtime(kEmit), "PERFORM", "'orders'", "k", "'OrderPlaced'", "p"));
+  const Rounds rounds(kEmitWays, arguments.long_run ? 61 : 31, [&](Way way, bool /*warm_up*/) {
+    session.Exec("BEGIN");
+    const std::string wal_before = session.Exec("SELECT pg_current_wal_insert_lsn()");
+    const Stopwatch watch;
+    session.Exec(way == Way::kEmit ? emit : plain);
+    const double seconds = watch.seconds() / kEvents;
+    const double wal =
+        std::stod(session.Exec(fmt::format("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '{}')", wal_before)));
+    session.Exec("COMMIT");
+    return Measured{seconds, wal / kEvents};
+  });
+  rounds.AddRow(report, "emit.inside plain jsonb INSERT", Way::kPlainJsonb, 1);
+  rounds.AddRow(report, "emit.inside sealane.emit()", Way::kEmit, 1);
+  report.Add(Goal{"emit.inside", rounds.Ratio(Way::kEmit, Way::kPlainJsonb), 3, true});
 }
 
 }  // namespace
@@ -315,6 +428,7 @@ int main(int argc, char** argv) {
     if (!migrator) Fail(migrator.error().ToString());
     if (const auto applied = (*migrator)->Up(); !applied) Fail(applied.error().ToString());
     Session(url).Exec(kPlainTable);
+    Session(url).Exec(kJsonbTable);
 
     sealane::bench::Report report("append", {"events/s", "us/event/client", "WAL B/event"});
     for (const int batch : {1, 100}) {
@@ -324,6 +438,12 @@ int main(int argc, char** argv) {
         MeasureCase(url, clients, batch, arguments, report);
       }
     }
+    for (const int clients : {1, 8}) {
+      std::fprintf(stderr, "append: emit(), %d client%s ...\n", clients, clients == 1 ? "" : "s");
+      MeasureEmit(url, clients, arguments, report);
+    }
+    std::fprintf(stderr, "append: emit() inside a transaction ...\n");
+    MeasureEmitInside(url, arguments, report);
     report.Print(arguments.json);
   }
   Session(cluster).Exec("DROP DATABASE " + name + " WITH (FORCE)");

@@ -10,7 +10,7 @@ namespace {
 
 using enum ExitCode;
 
-constexpr std::array<ExitCodeText, 20> kTexts = {{
+constexpr std::array<ExitCodeText, 21> kTexts = {{
     {kDone, "Done."},
     {kFailed, "Failed; the message says why."},
     {kUsage, "The command line is wrong."},
@@ -19,6 +19,7 @@ constexpr std::array<ExitCodeText, 20> kTexts = {{
     {kSetChanged, "What was planned is not what is there now."},
     {kNotPermitted, "The database, or a rule, does not permit it."},
     {kTimedOut, "It took too long."},
+    {kHeld, "A consumer is paused, or holds: its circuit breaker is open, or too many events are parked."},
     {kStoreUnreachable, "The store cannot be reached, or its certificate is not trusted."},
     {kBrokerUnreachable, "The broker cannot be reached, or its certificate is not trusted."},
     {kSchemaMismatch, "The store's schema is newer or older than this program."},
@@ -38,16 +39,22 @@ struct CodeRow {
   ExitCode exit;
 };
 
-constexpr std::array<CodeRow, 53> kByCode = {{
+constexpr std::array<CodeRow, 59> kByCode = {{
     {"bad_usage", kUsage},
     {"not_found", kNotFound},
     {"unknown_consumer", kNotFound},
     {"unknown_partition", kNotFound},
     {"unknown_route", kNotFound},
+    {"unknown_target", kNotFound},
     {"route_exists", kNotPermitted},
     {"route_busy", kNotPermitted},
     {"consumer_attached", kNotPermitted},
     {"too_old", kNotPermitted},
+    {"no_gap", kNotPermitted},
+    {"not_first_gap", kNotPermitted},
+    {"consumer_paused", kHeld},
+    {"circuit_open", kHeld},
+    {"parked_limit", kHeld},
     {"not_permitted", kNotPermitted},
     {"statement_timeout", kTimedOut},
     {"lock_timeout", kTimedOut},

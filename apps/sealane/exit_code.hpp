@@ -17,6 +17,7 @@ enum class ExitCode : int {
   kSetChanged = 5,    ///< what was planned is not what is there now
   kNotPermitted = 6,  ///< the database or an approval rule says no
   kTimedOut = 7,
+  kHeld = 8,  ///< a consumer holds or is paused, and did not apply everything
   kStoreUnreachable = 10,
   kBrokerUnreachable = 11,
   kSchemaMismatch = 12,  ///< the store's schema is newer or older than this program

@@ -132,6 +132,11 @@ std::string InboxPositionJson(const std::string& consumer, const InboxPosition& 
   return json.Finish();
 }
 
+std::string_view ConsumerStateText(const InboxSummary& summary) {
+  if (summary.pause) return "paused";
+  return summary.hold ? "holds" : "ok";
+}
+
 std::string InboxSummaryJson(const InboxSummary& summary) {
   JsonDocument receipts;
   for (const auto& [state, count] : summary.receipts) receipts.Integer(ToString(state), count);
@@ -147,7 +152,15 @@ std::string InboxSummaryJson(const InboxSummary& summary) {
       .Integer("parked", summary.waiting.parked)
       .Integer("dead", summary.waiting.dead)
       .Integer("gaps", summary.waiting.gaps)
-      .Integer("stopped", StoppedPartitions(summary));
+      .Integer("stopped", StoppedPartitions(summary))
+      .Text("state", ConsumerStateText(summary));
+  if (summary.pause) {
+    json.Time("paused_at", summary.pause->at)
+        .Text("pause_actor", summary.pause->actor)
+        .Text("pause_reason", summary.pause->reason);
+  }
+  if (summary.hold) json.Text("hold_code", summary.hold->code).Text("hold_message", summary.hold->message);
+  if (summary.held_at) json.Time("held_at", *summary.held_at);
   if (summary.oldest_parked_at) json.Time("oldest_parked_at", *summary.oldest_parked_at);
   return json.Raw("partitions", JsonArray(partitions)).Finish();
 }
@@ -185,7 +198,7 @@ std::vector<std::string> ParkedEventsJson(const std::vector<ParkedEvent>& events
 
 std::string InboxSummaryTable(const std::vector<InboxSummary>& summaries, bool color) {
   Table table({"CONSUMER", "MODE", "PROCESSED", "IGNORED", "SKIPPED", "PARKED", "DEAD", "GAPS", "OLDEST PARKED",
-               "PARTITIONS", "STOPPED"});
+               "PARTITIONS", "STOPPED", "STATE"});
   for (const InboxSummary& summary : summaries) {
     const std::string more = summary.more_receipts ? "+" : "";
     const auto count = [&](InboxState state) { return fmt::format("{}{}", CountOf(summary, state), more); };
@@ -193,7 +206,8 @@ std::string InboxSummaryTable(const std::vector<InboxSummary>& summaries, bool c
     table.Add({summary.consumer, std::string(ToString(summary.mode)), count(InboxState::kProcessed),
                count(InboxState::kIgnored), count(InboxState::kSkipped), waiting(summary.waiting.parked),
                waiting(summary.waiting.dead), waiting(summary.waiting.gaps), TimeOrDash(summary.oldest_parked_at),
-               fmt::format("{}", summary.partitions.size()), fmt::format("{}", StoppedPartitions(summary))});
+               fmt::format("{}", summary.partitions.size()), fmt::format("{}", StoppedPartitions(summary)),
+               std::string(ConsumerStateText(summary))});
   }
   return table.Render(color);
 }

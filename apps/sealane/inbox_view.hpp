@@ -8,6 +8,8 @@
 namespace sealane::cli {
 
 /// Each as a JSON object on one line.
+/// `ok`, `paused` or `holds`.
+std::string_view ConsumerStateText(const InboxSummary& summary);
 std::string InboxSummaryJson(const InboxSummary& summary);
 /// A partition of a consumer, with the command that resumes it where it is stopped.
 std::string InboxPositionJson(const std::string& consumer, const InboxPosition& position);

@@ -134,6 +134,48 @@ std::string TaskHistoryJson(const TaskDetails& details) {
   return json.Raw("history", AttemptsJson(details, false)).Finish();
 }
 
+std::string TargetSummaryJson(const TargetSummary& target) {
+  const auto time = [](const std::optional<Timestamp>& at) {
+    return at ? fmt::format("\"{}\"", ToRfc3339(*at)) : std::string("null");
+  };
+  JsonDocument json;
+  json.Text("target", target.target)
+      .Text("state", target.state())
+      .Integer("due", target.due)
+      .Raw("oldest_due_at", time(target.oldest_due_at))
+      .Raw("next_due_at", time(target.next_due_at))
+      .Integer("in_flight", target.in_flight);
+  std::string paused = "null";
+  if (const auto& pause = target.pause) {
+    paused = JsonDocument().Time("at", pause->at).Text("actor", pause->actor).Text("reason", pause->reason).Finish();
+  }
+  std::string down = "null";
+  if (const auto& outage = target.down) {
+    down = JsonDocument()
+               .Integer("dispatchers", outage->dispatchers)
+               .Time("since", outage->since)
+               .Time("next_probe_at", outage->next_probe_at)
+               .Text("error_code", outage->error_code)
+               .Text("error_message", outage->error_message)
+               .Finish();
+  }
+  return json.Raw("paused", paused).Raw("down", down).Finish();
+}
+
+std::string TargetSummaryTable(const std::vector<TargetSummary>& targets, bool color) {
+  Table table({"TARGET", "STATE", "DUE", "OLDEST DUE", "IN FLIGHT", "NEXT PROBE", "LAST ERROR"});
+  for (const TargetSummary& target : targets) {
+    std::string reason = "-";
+    if (target.down) reason = Reason(target.down->error_code, target.down->error_message);
+    if (target.pause) reason = fmt::format("paused by {}: {}", target.pause->actor, target.pause->reason);
+    table.Add({target.target, std::string(target.state()),
+               target.due >= TaskCounts::kCountMax ? fmt::format("{}+", target.due) : std::to_string(target.due),
+               TimeOrDash(target.oldest_due_at), std::to_string(target.in_flight),
+               target.down ? ToRfc3339(target.down->next_probe_at) : "-", reason});
+  }
+  return table.Render(color);
+}
+
 std::string TaskSummaryTable(const std::vector<TaskSummary>& tasks, bool color) {
   Table table(
       {"CREATED", "STATE", "TARGET", "OPERATION", "KEY", "ATTEMPTS", "STATUS", "NEXT ATTEMPT", "ERROR", "ID"});

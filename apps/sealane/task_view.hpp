@@ -16,7 +16,11 @@ std::string TaskDetailsJson(const TaskDetails& details);
 /// The same for eyes that are not to see what was sent and answered: sizes instead of bytes.
 std::string TaskHistoryJson(const TaskDetails& details);
 
+/// A target as a JSON object on one line. Every member is always there, null where it has no value.
+std::string TargetSummaryJson(const TargetSummary& target);
+
 /// The same for people.
+std::string TargetSummaryTable(const std::vector<TargetSummary>& targets, bool color);
 std::string TaskSummaryTable(const std::vector<TaskSummary>& tasks, bool color);
 std::string TaskDetailsText(const TaskDetails& details, bool color);
 

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kPartitions = 12;
 constexpr int kTimeoutMs = 30'000;
+constexpr const char* kMessageMax = "max.message.bytes";
 
 using NewTopic = std::unique_ptr<rd_kafka_NewTopic_t, kafka::Releaser<rd_kafka_NewTopic_destroy>>;
 using DeleteTopic = std::unique_ptr<rd_kafka_DeleteTopic_t, kafka::Releaser<rd_kafka_DeleteTopic_destroy>>;
@@ -32,11 +33,14 @@ KafkaClient MakeProducer(const std::string& broker_url) {
   return producer;
 }
 
-FreshTopic::FreshTopic(const std::string& broker_url) : client_(MakeProducer(broker_url)) {
+FreshTopic::FreshTopic(const std::string& broker_url, int message_max) : client_(MakeProducer(broker_url)) {
   static std::atomic<int> counter{0};
   name_ = fmt::format("bench-{}-{}", ::getpid(), ++counter);
   std::array<char, 512> reason{};
   const NewTopic topic(rd_kafka_NewTopic_new(name_.c_str(), kPartitions, 1, reason.data(), reason.size()));
+  if (message_max > 0) {
+    rd_kafka_NewTopic_set_config(topic.get(), kMessageMax, std::to_string(message_max).c_str());
+  }
   const kafka::Queue queue(rd_kafka_queue_new(client_.get()));
   rd_kafka_NewTopic_t* topics[] = {topic.get()};
   rd_kafka_CreateTopics(client_.get(), topics, 1, nullptr, queue.get());
@@ -83,6 +87,24 @@ std::size_t FreshTopic::Count() const {
     sum += high - low;
   }
   return static_cast<std::size_t>(sum);
+}
+
+void FreshTopic::SetMessageMax(int bytes) const {
+  const kafka::ConfigResource resource(rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, name_.c_str()));
+  rd_kafka_ConfigResource_set_config(resource.get(), kMessageMax, std::to_string(bytes).c_str());
+  const kafka::Queue queue(rd_kafka_queue_new(client_.get()));
+  rd_kafka_ConfigResource_t* resources[] = {resource.get()};
+  rd_kafka_AlterConfigs(client_.get(), resources, 1, nullptr, queue.get());
+  const kafka::Event event(rd_kafka_queue_poll(queue.get(), kTimeoutMs));
+  if (event == nullptr || rd_kafka_event_error(event.get()) != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    Fail("the limit of " + name_ + " could not be changed");
+  }
+  std::size_t count = 0;
+  const rd_kafka_ConfigResource_t** const results =
+      rd_kafka_AlterConfigs_result_resources(rd_kafka_event_AlterConfigs_result(event.get()), &count);
+  if (count != 1 || rd_kafka_ConfigResource_error(results[0]) != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    Fail("the limit of " + name_ + " was not changed");
+  }
 }
 
 }  // namespace sealane::bench

@@ -16,7 +16,8 @@ KafkaClient MakeProducer(const std::string& broker_url);
 /// A topic of 12 partitions that nobody used before, deleted at the end.
 class FreshTopic {
  public:
-  explicit FreshTopic(const std::string& broker_url);
+  /// `message_max` > 0: the broker refuses batches of more bytes.
+  explicit FreshTopic(const std::string& broker_url, int message_max = 0);
   ~FreshTopic();
   FreshTopic(const FreshTopic&) = delete;
   FreshTopic& operator=(const FreshTopic&) = delete;
@@ -24,6 +25,8 @@ class FreshTopic {
   const std::string& name() const { return name_; }
   /// How many messages lie in it.
   std::size_t Count() const;
+  /// Another limit from now on.
+  void SetMessageMax(int bytes) const;
 
  private:
   bool EveryPartitionHasALeader() const;

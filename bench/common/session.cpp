@@ -4,11 +4,19 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <mutex>
 #include <thread>
 
 #include <fmt/format.h>
 
 namespace sealane::bench {
+namespace {
+
+std::mutex databases_mutex;
+std::map<std::string, std::string> databases;  // the cluster of each name
+
+}  // namespace
 
 void Fail(std::string_view what) {
   std::fprintf(stderr, "%s: %.*s\n", program_invocation_short_name, static_cast<int>(what.size()), what.data());
@@ -49,11 +57,27 @@ PgResult Session::Checked(PGresult* result) const {
 Database::Database(const std::string& cluster_url, const std::string& name)
     : cluster_url_(cluster_url), name_(name), url_(cluster_url) {
   Session(cluster_url).Exec("create database " + name);
+  {
+    const std::lock_guard lock(databases_mutex);
+    databases.emplace(name, cluster_url);
+  }
   url_.replace(url_.rfind('/') + 1, std::string::npos, name);
 }
 
 Database::~Database() {
   Session(cluster_url_).Exec("drop database " + name_ + " with (force)");
+  const std::lock_guard lock(databases_mutex);
+  databases.erase(name_);
+}
+
+void Database::DropAll() {
+  const std::lock_guard lock(databases_mutex);
+  for (const auto& [name, cluster_url] : databases) {
+    PGconn* const connection = PQconnectdb(cluster_url.c_str());
+    PQclear(PQexec(connection, ("drop database if exists " + name + " with (force)").c_str()));
+    PQfinish(connection);
+  }
+  databases.clear();
 }
 
 Writes::Writes(const Session& session, std::string schema)

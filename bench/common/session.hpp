@@ -38,6 +38,9 @@ class Session {
 /// A database of its own, dropped at the end.
 class Database {
  public:
+  /// Drops those that are there, for a program that ends without destroying them. Succeeds or does nothing.
+  static void DropAll();
+
   Database(const std::string& cluster_url, const std::string& name);
   ~Database();
   Database(const Database&) = delete;

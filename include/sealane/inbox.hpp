@@ -49,6 +49,15 @@ struct InboxOptions {
   std::string criticality = "normal";  ///< for dead letters
   std::optional<std::chrono::hours> retention = std::chrono::hours{24 * 30};  ///< of receipts; empty: for ever
 
+  /// The circuit breaker: when at least `breaker_keys` order keys, and this share of those seen, fail permanently
+  /// within the window, nothing is applied until a probe succeeds. Or `breaker_count`, whatever the share; 0: off.
+  bool breaker = true;
+  double breaker_share = 0.5;
+  std::size_t breaker_keys = 20;
+  std::size_t breaker_count = 0;
+  std::chrono::milliseconds breaker_window = std::chrono::seconds{30};
+  std::int64_t parked_max = 100'000;  ///< hold instead of parking more events than this; 0: no limit
+
   std::string member = {};  ///< this process among the group's, the same after a restart; empty: a new one each time
   std::chrono::milliseconds session = std::chrono::seconds{10};  ///< others take over after this much silence
   std::size_t memory_max = std::size_t{32} << 20U;               ///< messages that were read and are not done
@@ -68,6 +77,7 @@ struct InboxStats {
   std::string state = {};         ///< `starting`, `running`, `holding`, `draining`, `stopped`
   std::string problem = {};       ///< why it holds; empty when all is well
   std::string problem_code = {};  ///< stable
+  std::string hold_code = {};     ///< `circuit_open`, `parked_limit`, `consumer_paused`, or empty
   bool store_reachable = true;
   bool broker_reachable = true;
   std::size_t partitions = 0;          ///< this process's share

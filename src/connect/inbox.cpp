@@ -47,6 +47,12 @@ Result<ConsumerOptions> ConsumerOptionsOf(const InboxOptions& options) {
   consumer.owner_team = options.owner_team;
   consumer.criticality = options.criticality;
   consumer.recent_max = options.recent_max;
+  consumer.breaker = options.breaker;
+  consumer.breaker_share = options.breaker_share;
+  consumer.breaker_keys = options.breaker_keys;
+  consumer.breaker_count = options.breaker_count;
+  consumer.breaker_window = options.breaker_window;
+  consumer.parked_max = options.parked_max;
   consumer.retention = options.retention;
   consumer.memory_max = options.memory_max;
   SEALANE_RETURN_IF_ERROR(CheckOptions(consumer));
@@ -58,6 +64,7 @@ InboxStats StatsOf(const ConsumerStats& from) {
   stats.state = ToString(from.state);
   stats.problem = from.problem;
   stats.problem_code = from.problem_code;
+  stats.hold_code = from.hold_code;
   stats.store_reachable = from.store_reachable;
   stats.broker_reachable = from.broker_reachable;
   stats.partitions = from.partitions.size();

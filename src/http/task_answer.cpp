@@ -72,6 +72,11 @@ Judgement JudgeStatus(long status, ConflictMeaning conflict) {
   }
 }
 
+/// Statuses that say nothing about the task: it would be the same for every other one.
+bool SaysTargetIsDown(long status) {
+  return status >= 500 || status == 401 || status == 403 || status == 407 || status == 408 || status == 429;
+}
+
 }  // namespace
 
 AttemptReport JudgeTaskReply(HttpReply reply, ConflictMeaning conflict) {
@@ -84,6 +89,7 @@ AttemptReport JudgeTaskReply(HttpReply reply, ConflictMeaning conflict) {
                                  : JudgeConnecting(answer.transport);
     report.verdict = judged.verdict;
     report.code = judged.code;
+    report.target_down = true;
     report.message =
         fmt::format("{}; {}", curl_easy_strerror(static_cast<CURLcode>(answer.transport)), judged.advice);
     return report;
@@ -96,6 +102,7 @@ AttemptReport JudgeTaskReply(HttpReply reply, ConflictMeaning conflict) {
   report.response_cut = reply.body_cut;
   report.response_type = std::move(reply.content_type);
   if (judged.verdict == AttemptVerdict::kSucceeded) return report;
+  report.target_down = SaysTargetIsDown(answer.status);
   report.message = fmt::format("the target answered {}", answer.status);
   if (!judged.advice.empty()) report.message += "; " + judged.advice;
   if (answer.retry_after.count() > 0) {

@@ -36,6 +36,19 @@ Decision CommitRefused(std::string_view why) {
   return Decision::Reject("commit_refused", fmt::format("the store refused the effect of this event: {}", why));
 }
 
+/// What an event proves about the handler. One that was passed over, or parked without being handled: nothing.
+ConsumerGate::ProbeResult Proof(Ruling::Kind kind) {
+  switch (kind) {
+    case Ruling::Kind::kEffect:
+      return ConsumerGate::ProbeResult::kWorked;
+    case Ruling::Kind::kFailed:
+    case Ruling::Kind::kDead:
+      return ConsumerGate::ProbeResult::kFailed;
+    default:
+      return ConsumerGate::ProbeResult::kProvedNothing;
+  }
+}
+
 /// A statement that took too long says nothing about the connection, and may be one event's alone.
 bool IsAboutTime(const Error& error) {
   return error.code() == "statement_timeout";
@@ -51,15 +64,18 @@ struct Applier::Plan {
   std::optional<Error> last_error = {};  // of the last step
   bool by_handler = false;               // and whether a handler's statement made it
   bool answer_at_once = false;           // a posted statement failed: from now on handlers learn it themselves
+  bool probe = false;
+  Ruling::Kind last_kind = Ruling::Kind::kDuplicate;  // of the last event that was committed
 };
 
 Applier::Applier(const ConsumerOptions& options, const Handling& handling, OpenInboxStore open,
-                 ConsumerCounters& counters, Clock& clock, Random& random)
+                 ConsumerCounters& counters, Clock& clock, Random& random, ConsumerGate* gate)
     : options_(options),
       open_(std::move(open)),
       counters_(counters),
       clock_(clock),
       random_(random),
+      gate_(gate),
       judge_(options, handling, counters, clock, random),
       outbox_({.producer = options.consumer}, clock, EventIdGenerator::Instance()) {}
 
@@ -149,14 +165,25 @@ Applier::StepEnd Applier::AfterError(const Error& error, bool may_be_an_event) {
   return ask ? StepEnd::kFenced : StepEnd::kTryLater;
 }
 
-ApplyEnd Applier::Apply(std::span<const Incoming> events, PartitionRun* run, std::size_t& done) {
+ApplyEnd Applier::Apply(std::span<const Incoming> events, PartitionRun* run, std::size_t& done, bool probe) {
   Plan plan{events, run, std::vector<std::optional<Ruling>>(events.size())};
   done = 0;
+  plan.probe = probe;
+  const ApplyEnd end = Apply(plan, done);
+  if (probe)
+    gate_->EndProbe(end == ApplyEnd::kDone ? Proof(plan.last_kind) : ConsumerGate::ProbeResult::kProvedNothing);
+  return end;
+}
+
+ApplyEnd Applier::Apply(Plan& plan, std::size_t& done) {
+  const std::span<const Incoming> events = plan.events;
+  PartitionRun* const run = plan.run;
   std::size_t width = events.size();
   int verdicts = 0;
   int conflicts = 0;
   while (done < events.size()) {
     if (run->cancelled()) return ApplyEnd::kCancelled;
+    if (!plan.probe && !MayWork()) return ApplyEnd::kTryLater;
     const std::size_t count = std::min(width, events.size() - done);
     switch (Step(plan, done, count)) {
       case StepEnd::kCommitted:
@@ -186,7 +213,12 @@ ApplyEnd Applier::Apply(std::span<const Incoming> events, PartitionRun* run, std
           Drop();
           return ApplyEnd::kTryLater;
         }
-        plan.verdicts[done] = judge_.Failure(CommitRefused(plan.last_error->ToString()), 1);
+        plan.verdicts[done] = Weigh(events[done], judge_.Failure(CommitRefused(plan.last_error->ToString()), 1), 1);
+        break;
+      case StepEnd::kNoRoom:
+        // What is applied needs no room: it goes first, alone.
+        if (count == 1) return ApplyEnd::kTryLater;
+        width = (count + 1) / 2;
         break;
       case StepEnd::kConflict:
         width = std::max<std::size_t>(1, count / 2);
@@ -273,6 +305,7 @@ Applier::StepEnd Applier::Step(Plan& plan, std::size_t at, std::size_t count) {
       if (const Status posted = batch.Settle(); !posted) return AfterPosted(plan, posted.error());
     }
     if (ruling.trouble) return failed(*ruling.trouble, true);
+    if (!verdict) ruling = Weigh(event, std::move(ruling), 1);
     if (ruling.undo) {
       ruling.undo = false;
       verdict = std::move(ruling);
@@ -282,6 +315,18 @@ Applier::StepEnd Applier::Step(Plan& plan, std::size_t at, std::size_t count) {
     outcomes[i] = ruling.outcome;
   }
   if (const Status posted = batch.Settle(); !posted) return AfterPosted(plan, posted.error());
+  // One of these opened the circuit breaker: none of them is parked.
+  if (!plan.probe && !MayWork()) {
+    counters_.Update([](ConsumerStats& stats) { ++stats.rollbacks; });
+    return StepEnd::kTryLater;
+  }
+  const auto parks = std::ranges::count_if(outcomes, [](const Outcome& outcome) {
+    return outcome.kind == Outcome::Kind::kParked && outcome.park.state != InboxState::kSkipped;
+  });
+  if (gate_ != nullptr && parks > 0 && !gate_->HasRoom(parks)) {
+    counters_.Update([](ConsumerStats& stats) { ++stats.rollbacks; });
+    return StepEnd::kNoRoom;
+  }
   CrashPoint("inbox.handled");
   for (std::size_t i = 0; i < arrivals.size(); ++i) {
     const Incoming& event = events[places[i]];
@@ -297,6 +342,13 @@ Applier::StepEnd Applier::Step(Plan& plan, std::size_t at, std::size_t count) {
     for (const std::size_t place : places) plan.run->recent().Add(events[place].id, request.progress->to);
   }
   for (const Ruling& ruling : rulings) handled_ += ruling.kind == Ruling::Kind::kDuplicate ? 0 : 1;
+  plan.last_kind = rulings.back().kind;
+  if (gate_ != nullptr) {
+    gate_->NoteParked(parks);
+    // What waits for a gap may be due by now.
+    const auto& standings = batch.standings();
+    if (std::ranges::any_of(standings, [](const Standing& one) { return one.unit_waits; })) gate_->Nudge();
+  }
   Count(events, rulings);
   return StepEnd::kCommitted;
 }
@@ -332,7 +384,25 @@ Status Applier::Bury(InboxBatch& batch, const Incoming& event, const ParkNote& n
   return Ok();
 }
 
+Ruling Applier::Weigh(const Incoming& event, Ruling ruling, std::int32_t attempts) {
+  if (gate_ == nullptr || ruling.kind != Ruling::Kind::kDead) return ruling;
+  const ParkNote& note = ruling.outcome.park;
+  // These say nothing about the handler.
+  if (note.error_code == "version_gap" || note.error_code == "handler_crashed") return ruling;
+  if (!gate_->NoteFailed(event.unit, attempts, note.error_code)) return ruling;
+  ruling.kind = Ruling::Kind::kFailed;
+  ruling.outcome.park.state = InboxState::kFailed;
+  ruling.outcome.park.attempts = std::max(1, attempts - 1);
+  ruling.outcome.park.retry_after = gate_->deferral();
+  return ruling;
+}
+
 void Applier::Count(std::span<const Incoming> events, std::span<const Ruling> rulings) {
+  if (gate_ != nullptr) {
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if (rulings[i].kind == Ruling::Kind::kEffect) gate_->NoteApplied(events[i].unit);
+    }
+  }
   const Timestamp now = clock_.Now();
   counters_.Update([&](ConsumerStats& stats) {
     ++stats.batches;
@@ -414,31 +484,59 @@ void Applier::Count(std::span<const Incoming> events, std::span<const Ruling> ru
 
 // ---- what was set aside -------------------------------------------------------------------------------------------
 
-Result<std::size_t> Applier::Retry(const ReadEnvelope& read, std::size_t units_max, std::stop_token stop) {
+Result<Applier::RetryReport> Applier::Retry(const ReadEnvelope& read, std::size_t units_max, std::stop_token stop) {
   SEALANE_ASSIGN_OR_RETURN(InboxStore * store, Store());
-  std::size_t tried = 0;
   const BootTime begun = clock_.SinceBoot();
-  auto units = store->DueUnits(options_.guard_versions, units_max);
+  auto look = store->Look(options_.guard_versions, units_max);
   look_took_ = clock_.SinceBoot() - begun;
-  if (!units) {
+  if (!look) {
     Drop();
-    return std::move(units).error();
+    return std::move(look).error();
   }
-  for (const std::string& unit : *units) {
-    if (auto done = RetryUnit(unit, read, stop, tried); !done) {
-      // A collision with a worker: the message is due again after its patience.
-      if (done.error().kind() == ErrorKind::kConflict) continue;
-      Drop();
-      return std::move(done).error();
+  RetryReport report;
+  report.next_due = look->next_due;
+  if (gate_ != nullptr) gate_->Heard(*look);
+  if (look->due.empty()) return report;
+  const auto permit = gate_ == nullptr ? ConsumerGate::Permit::kWork : gate_->Ask();
+  report.more = true;
+  if (permit == ConsumerGate::Permit::kHold) return report;
+  const auto failed = [&](const Status& done) {
+    // A collision with a worker: the message is due again after its patience.
+    if (done || done.error().kind() == ErrorKind::kConflict) return false;
+    Drop();
+    return true;
+  };
+  if (permit == ConsumerGate::Permit::kProbe) {
+    probe_.reset();
+    const Status done = RetryUnit(look->due.front(), read, stop, 1, report.tried);
+    gate_->EndProbe(done && probe_ ? Proof(*probe_) : ConsumerGate::ProbeResult::kProvedNothing);
+    if (failed(done)) return done.error();
+    return report;
+  }
+  std::vector<std::string> alone;
+  if (look->due.size() < kGroupMin) {
+    alone = std::move(look->due);
+  } else {
+    const std::span<const std::string> due = look->due;
+    for (std::size_t at = 0; at < due.size() && MayWork() && !stop.stop_requested(); at += kGroupMax) {
+      const Status done =
+          RetryTogether(due.subspan(at, std::min(kGroupMax, due.size() - at)), read, report.tried, alone);
+      if (failed(done)) return done.error();
     }
   }
-  return tried;
+  for (const std::string& unit : alone) {
+    if (!MayWork() || stop.stop_requested()) break;
+    const Status done = RetryUnit(unit, read, stop, kRetriesPerUnit, report.tried);
+    if (failed(done)) return done.error();
+  }
+  return report;
 }
 
 Status Applier::RetryUnit(const std::string& unit, const ReadEnvelope& read, const std::stop_token& stop,
-                          std::size_t& tried) {
+                          std::size_t messages_max, std::size_t& tried) {
   bool goes_on = true;
-  for (std::size_t i = 0; goes_on && i < kRetriesPerUnit && !stop.stop_requested(); ++i) {
+  for (std::size_t i = 0; goes_on && i < messages_max && !stop.stop_requested(); ++i) {
+    if (i > 0 && !MayWork()) return Ok();
     SEALANE_ASSIGN_OR_RETURN(InboxStore * store, Store());
     SEALANE_ASSIGN_OR_RETURN(auto retry, store->OpenRetry(unit, options_.guard_versions, options_.retry_patience));
     if (!retry) return Ok();
@@ -450,6 +548,83 @@ Status Applier::RetryUnit(const std::string& unit, const ReadEnvelope& read, con
   return Ok();
 }
 
+Status Applier::RetryTogether(std::span<const std::string> units, const ReadEnvelope& read, std::size_t& tried,
+                              std::vector<std::string>& left) {
+  SEALANE_ASSIGN_OR_RETURN(InboxStore * store, Store());
+  SEALANE_ASSIGN_OR_RETURN(RetryGroup group,
+                           store->OpenRetries(units, options_.guard_versions, options_.retry_patience));
+  for (const std::string& unit : units) {
+    const auto same = [&](const RetryMessage& one) { return one.unit == unit; };
+    if (std::ranges::none_of(group.messages, same)) left.push_back(unit);
+  }
+  if (group.messages.empty()) return Ok();
+  CrashPoint("inbox.retry_opened");
+  const std::size_t count = group.messages.size();
+  std::vector<Incoming> events;
+  for (RetryMessage& one : group.messages) events.push_back(ReadIncoming(std::move(one.message), read));
+
+  std::vector<std::optional<Ruling>> verdicts(count);  // of those whose handler failed
+  std::vector<Ruling> rulings(count);
+  int failures = 0;
+  bool all = false;
+  while (!all && failures < kFailuresPerGroup && MayWork()) {
+    all = true;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (verdicts[i]) {
+        rulings[i] = *verdicts[i];
+        continue;
+      }
+      rulings[i] = judge_.JudgeAgain(events[i], group.messages[i], *group.batch);
+      const bool trouble = rulings[i].trouble.has_value();
+      if (!trouble) rulings[i] = Weigh(events[i], std::move(rulings[i]), group.messages[i].attempts);
+      if (!trouble && !rulings[i].undo) continue;
+      // Everything is undone with it; the others are run again without this one.
+      SEALANE_RETURN_IF_ERROR(group.batch->Rewind());
+      all = false;
+      failures = trouble ? kFailuresPerGroup : failures + 1;
+      rulings[i].undo = false;
+      if (!trouble) verdicts[i] = rulings[i];
+      break;
+    }
+  }
+  std::vector<Outcome> outcomes(count);
+  std::vector<Incoming> counted;
+  std::vector<Ruling> counts;
+  for (std::size_t i = 0; i < count; ++i) {
+    // Those that were not tried to the end go alone, and as they stood before.
+    if (!all && !verdicts[i]) {
+      left.push_back(group.messages[i].unit);
+      continue;
+    }
+    if (rulings[i].kind == Ruling::Kind::kDead) {
+      SEALANE_RETURN_IF_ERROR(
+          Bury(*group.batch, events[i], rulings[i].outcome.park, group.messages[i].first_failed_at));
+    }
+    outcomes[i] = rulings[i].outcome;
+  }
+  CrashPoint("inbox.retry_handled");
+  if (Status finished = group.batch->Finish(outcomes); !finished) {
+    for (const RetryMessage& one : group.messages) {
+      if (forgiven_.size() < kForgivenMax) ++forgiven_[one.id.bytes()];
+    }
+    return finished;
+  }
+  CrashPoint("inbox.retry_finished");
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!all && !verdicts[i]) continue;
+    counted.push_back(std::move(events[i]));
+    counts.push_back(std::move(rulings[i]));
+  }
+  tried += counted.size();
+  counters_.Update([&](ConsumerStats& stats) { stats.retries += counted.size(); });
+  if (gate_ != nullptr) {
+    gate_->NoteParked(
+        -std::ranges::count_if(counts, [](const Ruling& one) { return one.outcome.kind != Outcome::Kind::kParked; }));
+  }
+  Count(counted, counts);
+  return Ok();
+}
+
 Status Applier::TryAgain(RetryBatch& retry, const ReadEnvelope& read, bool& goes_on) {
   const Incoming event = ReadIncoming(std::move(retry.message), read);
   const auto forgiven = forgiven_.find(event.id.bytes());
@@ -458,6 +633,7 @@ Status Applier::TryAgain(RetryBatch& retry, const ReadEnvelope& read, bool& goes
   Ruling ruling = refused == refusals_.end() ? judge_.JudgeAgain(event, retry, *retry.batch)
                                              : judge_.Failure(CommitRefused(refused->second), retry.attempts);
   if (refused != refusals_.end()) refusals_.erase(refused);
+  if (!ruling.trouble) ruling = Weigh(event, std::move(ruling), retry.attempts);
   if (ruling.trouble) {
     const Error trouble = *ruling.trouble;
     const bool counts = trouble.kind() == ErrorKind::kConflict || IsAboutTime(trouble);
@@ -469,6 +645,8 @@ Status Applier::TryAgain(RetryBatch& retry, const ReadEnvelope& read, bool& goes
   if (ended) {
     forgiven_.erase(event.id.bytes());
     CrashPoint("inbox.retry_finished");
+    probe_ = ruling.kind;
+    if (gate_ != nullptr && ruling.outcome.kind != Outcome::Kind::kParked) gate_->NoteParked(-1);
     Count({&event, 1}, {&ruling, 1});
     goes_on = ruling.outcome.kind != Outcome::Kind::kParked;
     return Ok();

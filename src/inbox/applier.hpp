@@ -13,6 +13,7 @@
 
 #include "sealane/outbox.hpp"
 
+#include "inbox/consumer_gate.hpp"
 #include "inbox/consumer_options.hpp"
 #include "inbox/consumer_stats.hpp"
 #include "inbox/event_judge.hpp"
@@ -36,17 +37,24 @@ enum class ApplyEnd : std::uint8_t {
 /// itself is refused, the batch is split until the culprit is alone.
 class Applier {
  public:
+  /// `gate` may be null: then nothing holds it up.
   Applier(const ConsumerOptions& options, const Handling& handling, OpenInboxStore open, ConsumerCounters& counters,
-          Clock& clock, Random& random);
+          Clock& clock, Random& random, ConsumerGate* gate = nullptr);
 
   /// Applies events in this order; `done` counts those at the front that are settled. Without receipts all are of
-  /// `run`. Looks between transactions whether `run` is cancelled.
-  ApplyEnd Apply(std::span<const Incoming> events, PartitionRun* run, std::size_t& done);
+  /// `run`. Looks between transactions whether `run` is cancelled, and whether the gate still lets it work; a probe,
+  /// which is one event, works without that, and tells the gate what it proved.
+  ApplyEnd Apply(std::span<const Incoming> events, PartitionRun* run, std::size_t& done, bool probe = false);
   /// The event took too many processes with it: it is set aside as dead without being handled.
   ApplyEnd Condemn(const Incoming& event, PartitionRun* run);
-  /// Tries what was set aside and is due, at most `units_max` units; returns how many messages it tried. A stop is
-  /// noticed between two of them.
-  Result<std::size_t> Retry(const ReadEnvelope& read, std::size_t units_max, std::stop_token stop);
+  struct RetryReport {
+    std::size_t tried = 0;  ///< messages
+    bool more = false;      ///< something is due that was not tried, or may be due by now
+    std::optional<std::chrono::milliseconds> next_due = {};
+  };
+  /// Looks at the store, tells the gate, and tries parked messages that are due, at most those of `units_max` order
+  /// keys. A stop is noticed between two of them.
+  Result<RetryReport> Retry(const ReadEnvelope& read, std::size_t units_max, std::stop_token stop);
   /// How long the last Retry() took to find out what is due.
   BootTime look_took() const { return look_took_; }
 
@@ -67,12 +75,27 @@ class Applier {
 
  private:
   struct Plan;
-  enum class StepEnd : std::uint8_t { kCommitted, kVerdict, kAgain, kRefused, kConflict, kTryLater, kFenced };
+  enum class StepEnd : std::uint8_t {
+    kCommitted,
+    kVerdict,
+    kAgain,
+    kRefused,
+    kConflict,
+    kNoRoom,
+    kTryLater,
+    kFenced
+  };
   /// Messages of one unit that a round of retries takes at most, so that others have their turn.
   static constexpr std::size_t kRetriesPerUnit = 1'000;
+  /// First messages of different order keys that are tried in one transaction; with fewer order keys each one goes
+  /// alone, and takes its followers with it.
+  static constexpr std::size_t kGroupMax = 64;
+  static constexpr std::size_t kGroupMin = 8;
+  static constexpr int kFailuresPerGroup = 3;
   static constexpr std::size_t kRefusalsMax = 1'000;
   static constexpr std::size_t kForgivenMax = 1'000;
 
+  ApplyEnd Apply(Plan& plan, std::size_t& done);
   StepEnd Step(Plan& plan, std::size_t at, std::size_t count);
   /// After a posted statement failed: nobody knows yet whose it was.
   StepEnd AfterPosted(Plan& plan, const Error& error);
@@ -81,7 +104,13 @@ class Applier {
   /// Appends the dead letter of an event that dies in this transaction.
   Status Bury(InboxBatch& batch, const Incoming& event, const ParkNote& note, std::optional<Timestamp> first_failed);
   Status RetryUnit(const std::string& unit, const ReadEnvelope& read, const std::stop_token& stop,
-                   std::size_t& tried);
+                   std::size_t messages_max, std::size_t& tried);
+  /// Tries the first messages of these order keys together; `left` are those that have to go alone.
+  Status RetryTogether(std::span<const std::string> units, const ReadEnvelope& read, std::size_t& tried,
+                       std::vector<std::string>& left);
+  /// One that failed permanently is tried again later, when the circuit breaker is open or about to open.
+  Ruling Weigh(const Incoming& event, Ruling ruling, std::int32_t attempts);
+  bool MayWork() const { return gate_ == nullptr || gate_->may_work(); }
   Status TryAgain(RetryBatch& retry, const ReadEnvelope& read, bool& goes_on);
   /// Writes what became of the attempt.
   Status EndRetry(RetryBatch& retry, const Incoming& event, const Ruling& ruling);
@@ -92,6 +121,7 @@ class Applier {
   ConsumerCounters& counters_;
   Clock& clock_;
   Random& random_;
+  ConsumerGate* const gate_;
   EventJudge judge_;
   Outbox outbox_;
   std::unique_ptr<InboxStore> store_;
@@ -104,6 +134,7 @@ class Applier {
   /// write what became of them.
   std::map<EventId::Bytes, std::int32_t> forgiven_;
   BootTime look_took_{0};
+  std::optional<Ruling::Kind> probe_;  // as what the last retry counted
   std::uint64_t handled_ = 0;
 };
 

@@ -26,10 +26,16 @@ constexpr std::chrono::milliseconds kReopenMax{10'000};
 constexpr std::chrono::milliseconds kSettled{10'000};
 constexpr std::chrono::seconds kLogAgainMin{2};
 constexpr std::chrono::minutes kLogAgainMax{5};
+/// Between counts of what is parked: while that changes, and while it does not.
 constexpr std::chrono::milliseconds kCountInterval{2'000};
+constexpr std::chrono::milliseconds kCountIdle{10'000};
+/// Counting takes at most one part in so many of the time.
+constexpr int kCountShare = 200;
+/// Between looks at the store while nothing is due. An operator's decision is heard within this time.
+constexpr std::chrono::milliseconds kLookIdle{1'250};
 constexpr std::chrono::minutes kFencedOnce{1};
 constexpr std::chrono::seconds kIdleTold{3};
-constexpr std::size_t kRetryUnits = 32;
+constexpr std::size_t kRetryUnits = 256;
 /// Looking for what is due takes at most one part in so many of the time.
 constexpr int kLookShare = 10;
 constexpr std::size_t kPruneRows = 5'000;
@@ -49,12 +55,13 @@ class Consumer::Impl {
         read_(std::move(read)),
         open_subscription_(std::move(open_subscription)),
         clock_(clock),
+        permits_(options_, clock),
         gate_(options_, handling_, open_store, counters_, clock, random),
         saver_(options_, handling_, open_store, counters_, in_flight_, clock, random),
-        keeper_(options_, handling_, open_store, counters_, clock, random) {
+        keeper_(options_, handling_, open_store, counters_, clock, random, &permits_) {
     for (std::size_t i = 0; i < options_.workers; ++i) {
-      workers_.push_back(
-          std::make_unique<Worker>(options_, handling_, read_, open_store, counters_, in_flight_, clock, random));
+      workers_.push_back(std::make_unique<Worker>(options_, handling_, read_, open_store, counters_, in_flight_,
+                                                  permits_, clock, random));
     }
     counters_.Update([this](ConsumerStats& stats) {
       stats.consumer = options_.consumer;
@@ -64,6 +71,7 @@ class Consumer::Impl {
 
   Result<ConsumerReport> RunOnce() {
     ConsumerReport report;
+    HearFirst();
     SEALANE_RETURN_IF_ERROR(PollOnce(std::chrono::milliseconds{0}, report));
     bool worked = true;
     while (worked) {
@@ -91,6 +99,8 @@ class Consumer::Impl {
 
   Status Run(std::stop_token stop, bool until_caught_up) {
     nothing_due_after_ = kNeverLooked;
+    look_idle_ = until_caught_up ? options_.retry_interval : std::max(options_.retry_interval, kLookIdle);
+    HearFirst();
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       threads.emplace_back([this, i](std::stop_token own) {
@@ -104,8 +114,7 @@ class Consumer::Impl {
     threads.emplace_back([this, token = keeper.get_token()] {
       NameThread("keeper");
       while (!token.stop_requested()) {
-        (void)KeepOnce(token);
-        clock_.SleepFor(options_.retry_interval, token);
+        if (KeepOnce(token) == 0) clock_.SleepFor(options_.retry_interval, token);
       }
     });
     threads.emplace_back([this](std::stop_token own) {
@@ -123,8 +132,14 @@ class Consumer::Impl {
         break;
       }
       if (!subscription_ || !unattached_.empty()) clock_.SleepFor(std::chrono::milliseconds{20}, stop);
-      if (until_caught_up && CaughtUp()) {
+      if (!until_caught_up) continue;
+      if (auto held = permits_.lasting_problem()) {
+        end = *std::move(held);
+        break;
+      }
+      if (CaughtUp()) {
         if (!stopped_.empty()) end = StoppedError();
+        if (auto held = permits_.problem(); held && end) end = *std::move(held);
         break;
       }
     }
@@ -685,10 +700,19 @@ class Consumer::Impl {
   /// What was set aside, and housekeeping. Runs in a thread of its own, with a connection of its own.
   std::size_t KeepOnce(const std::stop_token& stop) {
     const BootTime now = clock_.SinceBoot();
-    if (now < retry_at_) return 0;
+    if (now < retry_at_ && (now < nudge_at_ || !permits_.TakeNudge())) return 0;
+    (void)permits_.TakeNudge();
+    nudge_at_ = now + options_.retry_interval;
+    TellHold();
     const std::uint64_t batches = Batches();
     auto retried = keeper_.Retry(read_, kRetryUnits, stop);
-    retry_at_ = std::max<BootTime>(now + options_.retry_interval, now + keeper_.look_took() * kLookShare);
+    retry_at_ = now + look_idle_;
+    if (retried && retried->next_due)
+      retry_at_ = std::min<BootTime>(retry_at_, clock_.SinceBoot() + *retried->next_due);
+    retry_at_ = std::max<BootTime>(retry_at_, now + keeper_.look_took() * kLookShare);
+    // What was tried may have made more due: at once, as long as that goes on.
+    if (retried && retried->tried > 0) retry_at_ = clock_.SinceBoot();
+    if (retried && retried->tried == 0) retry_at_ = std::max<BootTime>(retry_at_, now + options_.retry_interval);
     if (!retried) {
       if (retry_troubles_++ == 0) {
         LogWarning("what was set aside cannot be tried", {{"consumer", options_.consumer},
@@ -699,17 +723,49 @@ class Consumer::Impl {
       return 0;
     }
     retry_troubles_ = 0;
-    if (stop.stop_requested()) return *retried;
-    nothing_due_after_ = *retried == 0 ? batches : kNeverLooked;
-    if (now >= count_at_) {
-      count_at_ = now + kCountInterval;
+    if (stop.stop_requested()) return retried->tried;
+    nothing_due_after_ = retried->tried == 0 && !retried->more ? batches : kNeverLooked;
+    const std::uint64_t moved = Moved();
+    if (now >= count_at_ && (now >= count_idle_at_ || moved != moved_before_)) {
+      moved_before_ = moved;
       CountParked();
+      const BootTime count_took = clock_.SinceBoot() - now;
+      count_at_ = now + std::max<BootTime>(kCountInterval, count_took * kCountShare);
+      count_idle_at_ = now + std::max<BootTime>(kCountIdle, count_took * kCountShare);
     }
     if (now >= tend_at_) {
       tend_at_ = now + options_.tend_interval;
       Tend();
     }
-    return *retried;
+    return retried->tried;
+  }
+
+  /// Whether the consumer is paused or holds has to be known before the first event is applied.
+  void HearFirst() {
+    if (permits_.has_heard()) return;
+    auto store = keeper_.Store();
+    if (!store) return;
+    auto look = (*store)->Look(options_.guard_versions, 1);
+    if (!look) return keeper_.Drop();
+    permits_.Heard(*look);
+  }
+
+  /// Writes down that the consumer holds, or goes on.
+  void TellHold() {
+    const auto untold = permits_.Untold();
+    if (!untold) return;
+    auto store = keeper_.Store();
+    if (!store) return;
+    if (!(*store)->SetHold(*untold)) return keeper_.Drop();
+    permits_.Told(*untold);
+  }
+
+  /// Grows with everything that changes what is parked, as far as this member does it. While it is full, any other
+  /// member or an operator may make room.
+  std::uint64_t Moved() const {
+    std::uint64_t moved = 0;
+    counters_.Read([&](const ConsumerStats& stats) { moved = stats.parked_total + stats.retries; });
+    return permits_.problem() ? moved_before_ + 1 : moved;
   }
 
   std::uint64_t Batches() const {
@@ -721,8 +777,9 @@ class Consumer::Impl {
   void CountParked() {
     auto store = keeper_.Store();
     if (!store) return;
-    auto counts = (*store)->Count();
+    auto counts = (*store)->Count(std::max(InboxCounts::kCountMax, options_.parked_max));
     if (!counts) return keeper_.Drop();
+    permits_.NoteCounted(counts->parked);
     counters_.Update([&](ConsumerStats& stats) {
       stats.parked = counts->parked;
       stats.dead = counts->dead;
@@ -759,6 +816,7 @@ class Consumer::Impl {
       const auto end = subscription_->EndOffset(partition);
       lags.push_back({partition, done.value_or(0), done && end ? std::max<std::int64_t>(0, *end - *done) : 0});
     }
+    const std::optional<Error> held = permits_.problem();
     counters_.Update([&](ConsumerStats& stats) {
       stats.broker_reachable = health.reachable;
       if (!health.reachable && health.problem) {
@@ -773,6 +831,11 @@ class Consumer::Impl {
           stats.problem_code = stop.code();
         }
       }
+      stats.hold_code = held ? held->code() : "";
+      if (held && health.reachable && stats.store_reachable && stats.stuck.empty()) {
+        stats.problem = held->ToString();
+        stats.problem_code = held->code();
+      }
       stats.stopped.clear();
       for (const auto& [partition, stopped] : stopped_) {
         stats.stopped.push_back({partition, stopped.stop.code, stopped.stop.message, stopped.messages});
@@ -780,7 +843,7 @@ class Consumer::Impl {
       stats.partitions = std::move(lags);
       stats.inflight_messages = in_flight_.messages;
       stats.inflight_bytes = in_flight_.bytes;
-      if (!stats.store_reachable || !stats.broker_reachable || !stats.stuck.empty() || !stopped_.empty()) {
+      if (!stats.store_reachable || !stats.broker_reachable || !stats.stuck.empty() || !stopped_.empty() || held) {
         stats.state = ConsumerState::kHolding;
       } else {
         stats.state = runs_.empty() ? ConsumerState::kStarting : ConsumerState::kRunning;
@@ -795,6 +858,7 @@ class Consumer::Impl {
   Clock& clock_;
   ConsumerCounters counters_;
   InFlight in_flight_;
+  ConsumerGate permits_;
 
   // The thread that polls.
   Applier gate_;
@@ -834,7 +898,11 @@ class Consumer::Impl {
   std::atomic<std::uint64_t> nothing_due_after_{kNeverLooked};
   std::uint64_t retry_troubles_ = 0;
   BootTime retry_at_{0};
+  BootTime nudge_at_{0};
+  std::chrono::milliseconds look_idle_ = options_.retry_interval;
   BootTime count_at_{0};
+  BootTime count_idle_at_{0};
+  std::uint64_t moved_before_ = 0;
   BootTime tend_at_{0};
 
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -44,6 +44,19 @@ struct ConsumerOptions {
   std::size_t recent_max = 20'000;     ///< kOffsets: ids remembered per partition
   std::optional<std::chrono::milliseconds> retention = std::chrono::hours{24 * 30};  ///< of receipts; empty: for ever
 
+  /// The circuit breaker: when so many order keys, and this share of those seen, failed permanently within the
+  /// window, nothing is applied until a probe succeeds. Or this many order keys, whatever the share; 0: no such
+  /// limit.
+  bool breaker = true;
+  double breaker_share = 0.5;
+  std::size_t breaker_keys = 20;
+  std::size_t breaker_count = 0;
+  std::chrono::milliseconds breaker_window{30'000};
+  std::chrono::milliseconds breaker_probe{1'000};       ///< until the first probe; doubles after each that failed
+  std::chrono::milliseconds breaker_probe_max{60'000};  ///< between probes at most
+  /// At so many parked events an event that would be parked waits, unparked; 0: no limit.
+  std::int64_t parked_max = 100'000;
+
   std::size_t memory_max = std::size_t{32} << 20U;  ///< messages that were read and are not done
   std::size_t poll_messages = 1'000;
   std::chrono::milliseconds poll_wait{250};
@@ -54,6 +67,9 @@ struct ConsumerOptions {
   std::chrono::milliseconds topic_check_interval{60'000};
   std::chrono::milliseconds handover_patience{5'000};  ///< for transactions under way when partitions leave
   std::chrono::milliseconds retry_patience{30'000};    ///< a retry that is not over by then died with its process
+
+  /// Order keys that the circuit breaker remembers.
+  static constexpr std::size_t kBreakerKeysMax = 8'192;
 };
 
 /// kMisconfigured with a hint.

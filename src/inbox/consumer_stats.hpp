@@ -50,6 +50,8 @@ struct ConsumerStats {
   std::string stuck = {};         ///< the store can be reached, and does not take what a worker has in hand
   std::string stuck_code = {};
   bool broker_reachable = true;
+  /// `circuit_open`, `parked_limit` or `consumer_paused`: nothing, or nothing that would be parked, is applied.
+  std::string hold_code = {};
   std::vector<PartitionLag> partitions = {};
   std::vector<StoppedPartition> stopped = {};
   std::uint64_t inflight_messages = 0;

@@ -224,7 +224,7 @@ void EventJudge::Remember(const Incoming& event, const Ruling& ruling, BatchMemo
   if (ruling.outcome.version_seen) memory.versions[KeyOf(*event.envelope)] = *ruling.outcome.version_seen;
 }
 
-Ruling EventJudge::JudgeAgain(const Incoming& event, const RetryBatch& retry, HandlerTransaction& tx) const {
+Ruling EventJudge::JudgeAgain(const Incoming& event, const RetryMessage& retry, HandlerTransaction& tx) const {
   if (auto refused = Refuse(event, retry.attempts)) return std::move(*refused);
   // An attempt is counted before it is made: more than are allowed means that the last ones took the process with
   // them.

@@ -58,7 +58,7 @@ class EventJudge {
   Ruling Judge(const Incoming& event, const Standing& standing, const std::optional<Ruling>& verdict,
                BatchMemory& memory, HandlerTransaction& tx) const;
   /// The same for one that was set aside.
-  Ruling JudgeAgain(const Incoming& event, const RetryBatch& retry, HandlerTransaction& tx) const;
+  Ruling JudgeAgain(const Incoming& event, const RetryMessage& retry, HandlerTransaction& tx) const;
 
   /// The event failed for this reason, for the `attempts`-th time.
   Ruling Failure(const Decision& decision, std::int32_t attempts) const;

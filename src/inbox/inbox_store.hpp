@@ -145,12 +145,12 @@ class InboxBatch : public HandlerTransaction {
   /// connection broke during the commit; after any error nothing can be done with the batch but destroy it.
   virtual Status Finish(std::span<const Outcome> outcomes) = 0;
   /// Undoes what was written through this transaction since it was opened, failed statements included; the arrivals
-  /// stay filed, and Finish() can follow. Only for the batch of a RetryBatch.
+  /// stay filed, and Finish() can follow. Only for the batch of a RetryBatch or a RetryGroup.
   virtual Status Rewind() = 0;
 };
 
-/// A message that was set aside, and its own transaction in which it is tried again.
-struct RetryBatch {
+/// A parked message that is tried again.
+struct RetryMessage {
   ReceivedMessage message;  ///< as it came
   EventId id;
   std::string unit;
@@ -160,8 +160,38 @@ struct RetryBatch {
   std::optional<Timestamp> first_failed_at = {};
   bool gap_overdue = false;       ///< state is kGap and its time is over
   std::int64_t version_seen = 0;  ///< only by version
-  std::unique_ptr<InboxBatch>
-      batch;  ///< its one standing is kNew; Finish() takes one outcome, kParked keeps it aside
+};
+
+/// A parked message, and its own transaction in which it is tried again.
+struct RetryBatch : RetryMessage {
+  /// Its one standing is kNew. Finish() takes one outcome: kParked keeps it parked, kNothing says that it was not
+  /// tried: it stands as before, and the attempt does not count.
+  std::unique_ptr<InboxBatch> batch;
+};
+
+/// Parked messages of different order keys, and one transaction in which they are tried again.
+struct RetryGroup {
+  std::vector<RetryMessage> messages;
+  std::unique_ptr<InboxBatch> batch;  ///< as in RetryBatch, with one outcome for each; null without messages
+};
+
+/// Why the members of a consumer hold.
+struct ConsumerHold {
+  std::string code;  ///< kCircuitOpen or kParkedLimit
+  std::string message;
+  friend bool operator==(const ConsumerHold&, const ConsumerHold&) = default;
+};
+inline constexpr std::string_view kCircuitOpen = "circuit_open";
+inline constexpr std::string_view kParkedLimit = "parked_limit";
+
+/// What a member looks at about once a second.
+struct InboxLook {
+  /// Order keys whose first parked message may be tried now, longest waiting first.
+  std::vector<std::string> due;
+  /// When the next one may be, from now; empty: none has a time.
+  std::optional<std::chrono::milliseconds> next_due = {};
+  std::optional<std::string> pause = {};  ///< an operator paused the consumer, for this reason
+  std::optional<ConsumerHold> hold = {};
 };
 
 /// How a partition stood when we took it.
@@ -205,7 +235,7 @@ struct InboxTimes {
 };
 
 struct InboxCounts {
-  std::int64_t parked = 0;  ///< everything set aside that waits, bounded by kCountMax
+  std::int64_t parked = 0;  ///< everything that waits
   std::int64_t dead = 0;
   std::int64_t gaps = 0;
   static constexpr std::int64_t kCountMax = 100'000;
@@ -248,15 +278,28 @@ class InboxStore {
 
   // ---- what was set aside ----
 
-  /// Units whose first parked message may be tried now, longest waiting first. The first of a unit is the one that
-  /// came first; with `by_version` the one with the lowest aggregate version. A unit whose first message is dead has
-  /// none.
-  virtual Result<std::vector<std::string>> DueUnits(bool by_version, std::size_t limit) = 0;
+  /// What is due, at most `limit` order keys, and whether the consumer may work at all. The first message of an order
+  /// key is the one that came first; with `by_version` the one with the lowest aggregate version. One whose first
+  /// message is dead has none. Costs as much as it finds, however many are parked, and writes nothing.
+  virtual Result<InboxLook> Look(bool by_version, std::size_t limit) = 0;
+  Result<std::vector<std::string>> DueUnits(bool by_version, std::size_t limit) {
+    SEALANE_ASSIGN_OR_RETURN(InboxLook look, Look(by_version, limit));
+    return std::move(look.due);
+  }
   /// Counts an attempt at the first message of the unit, commits that, and opens the transaction to try it again.
   /// Until Finish(), or `patience` after a crash, nobody else gets it. Empty when it is not due, or somebody else is
   /// at it.
   virtual Result<std::optional<RetryBatch>> OpenRetry(const std::string& unit, bool by_version,
                                                       std::chrono::milliseconds patience) = 0;
+
+  /// The same for the first messages of several order keys at once. Only those that were never tried since they were
+  /// parked or an operator asked for a retry: one that was may take the process with it, and goes alone. Those that
+  /// are not due, or are being tried, are left out.
+  virtual Result<RetryGroup> OpenRetries(std::span<const std::string> units, bool by_version,
+                                         std::chrono::milliseconds patience) = 0;
+  /// Says that the members hold, and why; without a reason they go on. When that changes, FAILED events are due at
+  /// once: one of them can be a probe, and all of them are tried when the consumer goes on.
+  virtual Status SetHold(const std::optional<ConsumerHold>& hold) = 0;
 
   // ---- partitions ----
 
@@ -280,7 +323,9 @@ class InboxStore {
 
   // ---- keeping ----
 
-  virtual Result<InboxCounts> Count() = 0;
+  /// Each number is at most `count_max`.
+  virtual Result<InboxCounts> Count(std::int64_t count_max) = 0;
+  Result<InboxCounts> Count() { return Count(InboxCounts::kCountMax); }
   /// Makes room for what comes (partitions by time). Cheap, to be called every few minutes.
   virtual Status Tend() = 0;
   virtual Result<InboxTimes> Times() = 0;

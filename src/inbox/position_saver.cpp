@@ -10,7 +10,7 @@ namespace sealane {
 namespace {
 
 /// Between comparisons of positions that do not move: until then an idle consumer says that all is well.
-constexpr std::chrono::seconds kCompareEvery{1};
+constexpr std::chrono::seconds kCompareEvery{2};
 
 }  // namespace
 

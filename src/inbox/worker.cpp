@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kWaitMin{100};
 constexpr std::chrono::milliseconds kWaitMax{5'000};
+/// Between looks whether the consumer may work again.
+constexpr std::chrono::milliseconds kHoldWait{100};
 /// So many events without a death end the care.
 constexpr std::int32_t kWellUntilCalm = 100;
 
@@ -34,13 +36,15 @@ class Busy {
 }  // namespace
 
 Worker::Worker(const ConsumerOptions& options, const Handling& handling, const ReadEnvelope& read,
-               OpenInboxStore open, ConsumerCounters& counters, InFlight& in_flight, Clock& clock, Random& random)
+               OpenInboxStore open, ConsumerCounters& counters, InFlight& in_flight, ConsumerGate& gate, Clock& clock,
+               Random& random)
     : options_(options),
       read_(read),
       counters_(counters),
       in_flight_(in_flight),
+      gate_(gate),
       clock_(clock),
-      applier_(options, handling, std::move(open), counters, clock, random),
+      applier_(options, handling, std::move(open), counters, clock, random, &gate),
       queue_(options.mode == InboxMode::kOffsets) {}
 
 void Worker::Push(std::shared_ptr<PartitionRun> run, ReceivedMessage message) {
@@ -167,8 +171,14 @@ Worker::StepResult Worker::Step() {
     return StepResult::kWaits;
   }
   if (held_.empty()) return StepResult::kWorked;
+  const ConsumerGate::Permit permit = gate_.Ask();
+  if (permit == ConsumerGate::Permit::kHold) {
+    wait_until_ = clock_.SinceBoot() + kHoldWait;
+    return StepResult::kWaits;
+  }
   std::size_t done = 0;
-  const ApplyEnd end = held_.front().run->careful() ? ApplyCarefully(done) : ApplyHeld(done);
+  const bool probe = permit == ConsumerGate::Permit::kProbe;
+  const ApplyEnd end = held_.front().run->careful() ? ApplyCarefully(done, probe) : ApplyHeld(done, probe);
   CrashPoint("inbox.applied");
   DropFront(done);
   switch (end) {
@@ -185,15 +195,27 @@ Worker::StepResult Worker::Step() {
     case ApplyEnd::kTryLater:
       break;
   }
+  if (!gate_.may_work()) {
+    wait_until_ = clock_.SinceBoot() + kHoldWait;
+    return StepResult::kWaits;
+  }
   WaitLonger();
   return StepResult::kWaits;
 }
 
-ApplyEnd Worker::ApplyHeld(std::size_t& done) {
-  return applier_.Apply(events_, held_.front().run.get(), done);
+ApplyEnd Worker::ApplyHeld(std::size_t& done, bool probe) {
+  const std::span<const Incoming> events = events_;
+  return applier_.Apply(probe ? events.first(1) : events, held_.front().run.get(), done, probe);
 }
 
-ApplyEnd Worker::ApplyCarefully(std::size_t& done) {
+ApplyEnd Worker::ApplyCarefully(std::size_t& done, bool probe) {
+  // Whatever ends it early has proved nothing.
+  struct ProbeEnd {
+    ConsumerGate* gate;
+    ~ProbeEnd() {
+      if (gate != nullptr) gate->EndProbe(ConsumerGate::ProbeResult::kProvedNothing);
+    }
+  } probe_end{probe ? &gate_ : nullptr};
   const std::lock_guard one_at_a_time(in_flight_.care);
   PartitionRun& run = *held_.front().run;
   const Incoming& event = events_.front();
@@ -219,7 +241,8 @@ ApplyEnd Worker::ApplyCarefully(std::size_t& done) {
     }
   }
   const std::uint64_t handled_before = applier_.handled();
-  const ApplyEnd end = applier_.Apply(events_, &run, done);
+  probe_end.gate = nullptr;
+  const ApplyEnd end = applier_.Apply(events_, &run, done, probe);
   // An event that was known already proves nothing: no handler saw it.
   if (end != ApplyEnd::kDone || applier_.handled() == handled_before || ++run.went_well < kWellUntilCalm) return end;
   store = applier_.Store();

@@ -33,7 +33,7 @@ struct InFlight {
 class Worker {
  public:
   Worker(const ConsumerOptions& options, const Handling& handling, const ReadEnvelope& read, OpenInboxStore open,
-         ConsumerCounters& counters, InFlight& in_flight, Clock& clock, Random& random);
+         ConsumerCounters& counters, InFlight& in_flight, ConsumerGate& gate, Clock& clock, Random& random);
 
   void Push(std::shared_ptr<PartitionRun> run, ReceivedMessage message);
 
@@ -62,14 +62,15 @@ class Worker {
   /// Gives up what was read in another life of the store: effects before it may be missing there. False while the
   /// store cannot be reached.
   bool SupersedeOthers();
-  ApplyEnd ApplyHeld(std::size_t& done);
-  ApplyEnd ApplyCarefully(std::size_t& done);
+  ApplyEnd ApplyHeld(std::size_t& done, bool probe);
+  ApplyEnd ApplyCarefully(std::size_t& done, bool probe);
   void WaitLonger();
 
   const ConsumerOptions& options_;
   const ReadEnvelope& read_;
   ConsumerCounters& counters_;
   InFlight& in_flight_;
+  ConsumerGate& gate_;
   Clock& clock_;
   Applier applier_;
   // The batch in hand: `events_[i]` came through `held_[i]`.

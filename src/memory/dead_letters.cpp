@@ -120,6 +120,8 @@ class MemoryDeadLetters final : public DeadLetters {
   }
   Result<std::int64_t> Discard(const EventId& id, std::optional<std::string> route,
                                const OperatorAction& why) override {
+    SEALANE_RETURN_IF_ERROR(CheckAction(why));
+    ParkDelayed(id, route);
     return ApplyTo(
         "dead.discard", why, id, route, [](const ParkedRow& row) { return row.state != ParkedState::kDiscarded; },
         [](ParkedRow& row, Timestamp) {
@@ -150,10 +152,12 @@ class MemoryDeadLetters final : public DeadLetters {
       std::map<std::string, std::int64_t> counts;
       for (const Found& one : found) {
         ParkedRow& row = *one.row;
+        NoteChange(state, one);
         if (row.event.unit == request.topic + "/" + row.event.key) row.event.unit = request.to + "/" + row.event.key;
         row.destination = request.to;
         if (request.waiting) row.event.waits_for = request.to;
         if (IsFailed(row)) MakeDue(row, database_->clock().Now());
+        NoteChange(state, one);
         row.error_code.clear();
         row.error_message.clear();
         state.routes.at(*one.route).rerouted[row.event.seq] = {request.to, database_->clock().Now()};
@@ -233,6 +237,30 @@ class MemoryDeadLetters final : public DeadLetters {
     }
     return found;
   }
+  /// An event that waits for its time is given up like one that is parked.
+  void ParkDelayed(const EventId& id, const std::optional<std::string>& wanted) {
+    database_->WithLog([&](LogState& state) {
+      const auto seq = state.seq_of.find(id);
+      if (seq == state.seq_of.end()) return;
+      const StoredMessage& message = state.log.at(seq->second);
+      for (auto& [name, route] : state.routes) {
+        const auto due_at = message.envelope.available_at;
+        if ((wanted && name != *wanted) || !due_at || route.delayed.erase({*due_at, message.seq}) == 0) continue;
+        ParkedRow& row = route.parked[message.seq];
+        row.event = {.lease = {message.lane, 0},
+                     .seq = message.seq,
+                     .place = 0,
+                     .id = id,
+                     .unit = message.envelope.topic + "/" + message.envelope.key,
+                     .tenant = message.envelope.tenant,
+                     .topic = message.envelope.topic,
+                     .key = message.envelope.key};
+      }
+    });
+  }
+  static void NoteChange(LogState& state, const Found& one) {
+    state.routes.at(*one.route).changes.emplace_back(one.row->lane(), one.row->event.unit);
+  }
   static void MakeDue(ParkedRow& row, Timestamp now) {
     row.state = ParkedState::kFailed;
     row.attempts = 0;
@@ -252,6 +280,7 @@ class MemoryDeadLetters final : public DeadLetters {
       const std::vector<Found> found = Select(state, limit, wanted);
       for (const Found& one : found) {
         change(*one.row, database_->clock().Now());
+        NoteChange(state, one);
         Record(state, action, AuditTarget(one.row->event.id.ToString(), *one.route), why);
       }
       return static_cast<std::int64_t>(found.size());

@@ -64,13 +64,19 @@ Status MemoryInboxBatch::File(std::span<const Arrival> arrivals, bool guard_vers
 }
 
 bool MemoryInboxBatch::Take(const ParkedMessage& parked) {
-  if (database_->TryLock(transaction_.number(), InboxEventLock(consumer_, parked.id)) ==
-      Database::LockAnswer::kHeldByOther) {
-    return false;
-  }
+  if (!TryLock(parked)) return false;
+  Add(parked);
+  return true;
+}
+
+bool MemoryInboxBatch::TryLock(const ParkedMessage& parked) {
+  return database_->TryLock(transaction_.number(), InboxEventLock(consumer_, parked.id)) !=
+         Database::LockAnswer::kHeldByOther;
+}
+
+void MemoryInboxBatch::Add(const ParkedMessage& parked) {
   items_.push_back(InboxItem::Of(parked));
   standings_.emplace_back();
-  return true;
 }
 
 Status MemoryInboxBatch::Finish(std::span<const Outcome> outcomes) {

@@ -23,6 +23,9 @@ class MemoryInboxBatch final : public InboxBatch {
   Status File(std::span<const Arrival> arrivals, bool guard_versions, std::optional<ProgressMove> progress);
   /// False when another batch has the message.
   bool Take(const ParkedMessage& parked);
+  /// The two halves of that, where several are taken: only those that were added have an outcome.
+  bool TryLock(const ParkedMessage& parked);
+  void Add(const ParkedMessage& parked);
 
   const std::vector<Standing>& standings() const override { return standings_; }
   Status Finish(std::span<const Outcome> outcomes) override;

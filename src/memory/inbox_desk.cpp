@@ -111,6 +111,10 @@ InboxSummary Summarize(const std::string& name, const ConsumerRecord& consumer) 
   InboxSummary summary;
   summary.consumer = name;
   summary.mode = consumer.mode;
+  if (consumer.pause)
+    summary.pause = ConsumerPause{consumer.pause->at, consumer.pause->actor, consumer.pause->reason};
+  summary.hold = consumer.hold;
+  summary.held_at = consumer.held_at;
   std::int64_t counted = 0;
   for (const auto& [id, receipt] : consumer.receipts) {
     summary.more_receipts = ++counted > InboxCounts::kCountMax;
@@ -241,8 +245,11 @@ class MemoryInboxDesk final : public InboxDesk {
   }
 
   Result<std::int64_t> Retry(const ParkedFilter& which, const OperatorAction& why) override {
+    const Timestamp now = database_->clock().Now();
     const auto wanted = [&](const std::string& name, const ParkedMessage& message) {
-      return CanBeDue(message) && Fits(which, name, message);
+      const bool due =
+          message.state != InboxState::kDead && message.attempts == 0 && message.next_attempt_at.value_or(now) <= now;
+      return CanBeDue(message) && !due && Fits(which, name, message);
     };
     return Apply("inbox.retry", which.consumer, DeskLimit(which.limit), why, wanted, MakeDue);
   }
@@ -263,6 +270,77 @@ class MemoryInboxDesk final : public InboxDesk {
       return message.holds_back() && name == consumer && message.id == id;
     };
     return Apply("inbox.skip", consumer, kDeadLettersMax, why, wanted, GiveUp);
+  }
+  Result<AcceptedGap> AcceptGap(const std::string& consumer, const GapChoice& which,
+                                const OperatorAction& why) override {
+    SEALANE_RETURN_IF_ERROR(CheckAction(why));
+    SEALANE_RETURN_IF_ERROR(RequireConsumer(consumer));
+    return database_->WithLogAndInbox([&](LogState& log, InboxTables& tables) -> Result<AcceptedGap> {
+      ConsumerRecord& record = tables.consumers.at(consumer);
+      InboxAggregate name = {which.aggregate.tenant, which.aggregate.type, which.aggregate.id};
+      if (which.event_id) {
+        const auto place = record.places_of.find(*which.event_id);
+        if (place == record.places_of.end() || !record.parked.at(place->second).holds_back()) {
+          return NoParkedVersion(consumer, which);
+        }
+        const ParkedMessage& message = record.parked.at(place->second);
+        name = message.aggregate;
+        if (!message.version || std::get<2>(name).empty()) return NoGap(consumer, message.id, std::nullopt, 0);
+      }
+      const std::int64_t seen = record.VersionOf(name);
+      ParkedMessage* first = nullptr;
+      for (auto& [place, message] : record.parked) {
+        if (message.aggregate != name || !message.version || !message.holds_back()) continue;
+        const auto rank = [&](const ParkedMessage& one) { return std::tuple(*one.version <= seen, *one.version); };
+        if (first == nullptr || rank(message) < rank(*first)) first = &message;
+      }
+      if (first == nullptr) return NoParkedVersion(consumer, which);
+      const AcceptedGap gap{first->id, *first->version, seen};
+      if (gap.version > seen && which.event_id && *which.event_id != gap.id) {
+        return NotFirstGap(consumer, gap.id, gap.version);
+      }
+      const Timestamp now = database_->clock().Now();
+      if (!WaitsForGap(Show({&consumer, &record, first}, now), seen)) {
+        return NoGap(consumer, which.event_id.value_or(gap.id), gap.version, seen);
+      }
+      record.versions[name] = gap.version - 1;
+      if (first->state != InboxState::kReceived) first->state = InboxState::kFailed;
+      first->attempts = 0;
+      first->next_attempt_at = now;
+      first->gap_until.reset();
+      first->claimed_until.reset();
+      const auto receipt = record.receipts.find(first->id);
+      if (receipt != record.receipts.end() && receipt->second.hash == first->hash &&
+          first->state == InboxState::kFailed) {
+        receipt->second.state = InboxState::kFailed;
+        receipt->second.finished_at.reset();
+      }
+      Note(log, "inbox.accept_gap", AcceptGapTarget(consumer, gap), why);
+      return gap;
+    });
+  }
+  Result<bool> Pause(const std::string& consumer, const OperatorAction& why) override {
+    SEALANE_RETURN_IF_ERROR(CheckAction(why));
+    SEALANE_RETURN_IF_ERROR(RequireConsumer(consumer));
+    return database_->WithLogAndInbox([&](LogState& log, InboxTables& tables) -> Result<bool> {
+      ConsumerRecord& record = tables.consumers.at(consumer);
+      if (record.pause) return false;
+      record.pause = InboxPause{database_->clock().Now(), why.actor, why.reason};
+      Note(log, "inbox.pause", consumer, why);
+      return true;
+    });
+  }
+  Result<bool> Unpause(const std::string& consumer, const OperatorAction& why) override {
+    SEALANE_RETURN_IF_ERROR(CheckAction(why));
+    SEALANE_RETURN_IF_ERROR(RequireConsumer(consumer));
+    return database_->WithLogAndInbox([&](LogState& log, InboxTables& tables) -> Result<bool> {
+      ConsumerRecord& record = tables.consumers.at(consumer);
+      if (!record.pause && !record.hold) return false;
+      record.pause.reset();
+      record.SetHold(std::nullopt, database_->clock().Now());
+      Note(log, "inbox.unpause", consumer, why);
+      return true;
+    });
   }
   Result<std::int64_t> Resume(const std::string& consumer, const std::string& topic,
                               std::optional<std::int32_t> partition, const ResumePoint& from,

@@ -42,6 +42,13 @@ bool ParkedMessage::may_be_tried(Timestamp now) const {
   }
 }
 
+std::optional<Timestamp> ParkedMessage::due_at() const {
+  const bool waits = state == InboxState::kReceived || state == InboxState::kFailed ||
+                     (state == InboxState::kGap && next_attempt_at.has_value());
+  if (!waits) return std::nullopt;
+  return std::max(waits_since(), claimed_until.value_or(Timestamp{}));
+}
+
 void ParkedMessage::Note(const ParkNote& note, Timestamp now) {
   SEALANE_ASSERT(note.state != InboxState::kProcessed && note.state != InboxState::kIgnored,
                  "a message that was processed or ignored is not parked");
@@ -109,15 +116,23 @@ std::int64_t ConsumerRecord::VersionOf(const InboxAggregate& aggregate) const {
 }
 
 ParkedMessage* ConsumerRecord::FirstOf(std::string_view unit, bool by_version) {
+  const auto found = places_in.find(unit);
+  if (found == places_in.end()) return nullptr;
+  const auto waiting_at = [&](std::int64_t place) {
+    const auto at = parked.find(place);
+    return at != parked.end() && at->second.holds_back() ? &at->second : nullptr;
+  };
   ParkedMessage* first = nullptr;
-  for (auto& [place, message] : parked) {
-    if (message.unit != unit || !message.holds_back()) continue;
-    if (first == nullptr) first = &message;
-    if (!by_version || !first->version) break;
-    // It waits for earlier versions of its aggregate, and for nothing else that came later.
-    if (message.aggregate == first->aggregate && message.version && *message.version < *first->version) {
-      first = &message;
-    }
+  for (auto place = found->second.all.begin(); place != found->second.all.end() && first == nullptr; ++place) {
+    first = waiting_at(*place);
+  }
+  if (first == nullptr || !by_version || !first->version) return first;
+  // It waits for earlier versions of its aggregate, and for nothing else that came later.
+  const auto& versions_in = found->second.by_version;
+  for (auto at = versions_in.lower_bound({first->aggregate, 0, 0}); at != versions_in.end(); ++at) {
+    const auto& [aggregate, version, place] = *at;
+    if (aggregate != first->aggregate || version >= *first->version) break;
+    if (ParkedMessage* const earlier = waiting_at(place)) return earlier;
   }
   return first;
 }
@@ -165,7 +180,11 @@ void ConsumerRecord::Write(const InboxItem& item, const Outcome& outcome, Timest
   if (outcome.version_seen && NamesSomething(item.aggregate)) versions[item.aggregate] = *outcome.version_seen;
   switch (outcome.kind) {
     case Outcome::Kind::kNothing:
-      if (item.place != 0) parked.at(item.place).claimed_until.reset();
+      if (item.place != 0) {
+        ParkedMessage& message = parked.at(item.place);
+        message.claimed_until.reset();
+        message.attempts = std::max(0, message.attempts - 1);
+      }
       break;
     case Outcome::Kind::kProcessed:
       Finish(item, InboxState::kProcessed, "", now);
@@ -210,14 +229,38 @@ void ConsumerRecord::Finish(const InboxItem& item, InboxState state, const std::
 }
 
 void ConsumerRecord::WakeGaps(std::string_view unit, Timestamp now) {
-  for (auto& [place, message] : parked) {
-    if (message.unit == unit && message.state == InboxState::kGap) message.next_attempt_at = now;
+  const auto found = places_in.find(unit);
+  if (found == places_in.end()) return;
+  for (const std::int64_t place : found->second.all) {
+    const auto message = parked.find(place);
+    if (message == parked.end() || message->second.state != InboxState::kGap) continue;
+    message->second.next_attempt_at = now;
   }
 }
 
+bool ConsumerRecord::SetHold(const std::optional<ConsumerHold>& reason, Timestamp now) {
+  if (hold.has_value() == reason.has_value() && (!hold || hold->code == reason->code)) return false;
+  hold = reason;
+  held_at = reason ? std::optional(now) : std::nullopt;
+  for (auto& [place, message] : parked) {
+    if (message.state != InboxState::kFailed || message.claimed_until) continue;
+    if (message.next_attempt_at) message.next_attempt_at = std::min(*message.next_attempt_at, now);
+  }
+  return true;
+}
+
 void ConsumerRecord::Unpark(std::int64_t place) {
-  std::erase_if(places_of, [&](const auto& entry) { return entry.second == place; });
-  parked.erase(place);
+  const auto message = parked.find(place);
+  if (message == parked.end()) return;
+  const auto [first, last] = places_of.equal_range(message->second.id);
+  const auto entry = std::find_if(first, last, [&](const auto& one) { return one.second == place; });
+  if (entry != last) places_of.erase(entry);
+  UnitPlaces& places = places_in[message->second.unit];
+  places.all.erase(place);
+  if (message->second.version) {
+    places.by_version.erase({message->second.aggregate, *message->second.version, place});
+  }
+  parked.erase(message);
 }
 
 bool ConsumerRecord::IsParkedAlready(const InboxItem& item) const {
@@ -243,6 +286,8 @@ void ConsumerRecord::Park(const InboxItem& item, const ParkNote& note, Timestamp
     message.version = item.version;
     message.parked_at = now;
     places_of.emplace(item.id, place);
+    places_in[message.unit].all.insert(place);
+    if (message.version) places_in[message.unit].by_version.insert({message.aggregate, *message.version, place});
   }
   message.Note(note, now);
   Record(item, note.state, note.error_code, note.error_message, now);

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -58,6 +59,8 @@ struct ParkedMessage {
   bool gap_overdue(Timestamp now) const {
     return state == InboxState::kGap && gap_until.has_value() && *gap_until <= now;
   }
+  /// When it may be tried, when it is the first of its unit; empty: it has no time.
+  std::optional<Timestamp> due_at() const;
   Timestamp waits_since() const { return next_attempt_at.value_or(parked_at); }
   /// Writes the note, as of now, and ends the attempt that was under way.
   void Note(const ParkNote& note, Timestamp now);
@@ -105,14 +108,30 @@ struct InboxItem {
   static InboxItem Of(const ParkedMessage& parked);
 };
 
+/// Since when an operator has paused a consumer, and why.
+struct InboxPause {
+  Timestamp at{};
+  std::string actor;
+  std::string reason;
+};
+
 /// What one consumer has.
 struct ConsumerRecord {
   InboxMode mode = InboxMode::kRecord;
   Timestamp added_at{};
   Timestamp forgotten_before{};
+  std::optional<InboxPause> pause = {};
+  std::optional<ConsumerHold> hold = {};
+  std::optional<Timestamp> held_at = {};
   std::map<EventId, Receipt> receipts = {};
   std::map<std::int64_t, ParkedMessage> parked = {};    ///< in the order they came
   std::multimap<EventId, std::int64_t> places_of = {};  ///< several where an id came with other bytes
+  /// Where the messages of a unit are parked; some may be gone.
+  struct UnitPlaces {
+    std::set<std::int64_t> all;
+    std::set<std::tuple<InboxAggregate, std::int64_t, std::int64_t>> by_version;  ///< of those that have one
+  };
+  std::map<std::string, UnitPlaces, std::less<>> places_in = {};
   std::int64_t last_place = 0;
   std::map<InboxAggregate, std::int64_t> versions = {};
   std::map<Partition, PartitionRecord> partitions = {};
@@ -133,6 +152,8 @@ struct ConsumerRecord {
   bool Save(const PositionSave& save);
   /// What waits for a gap in the unit may be tried now.
   void WakeGaps(std::string_view unit, Timestamp now);
+  /// Says that members hold, or go on; FAILED events are due when that is new.
+  bool SetHold(const std::optional<ConsumerHold>& reason, Timestamp now);
 
  private:
   Standing::Known KnownOf(const InboxItem& item) const;

@@ -22,9 +22,12 @@ class MemoryInboxStore final : public InboxStore {
 
   std::string life() const override { return std::to_string(life_); }
   Result<std::unique_ptr<InboxBatch>> Open(const BatchRequest& request) override;
-  Result<std::vector<std::string>> DueUnits(bool by_version, std::size_t limit) override;
+  Result<InboxLook> Look(bool by_version, std::size_t limit) override;
   Result<std::optional<RetryBatch>> OpenRetry(const std::string& unit, bool by_version,
                                               std::chrono::milliseconds patience) override;
+  Result<RetryGroup> OpenRetries(std::span<const std::string> units, bool by_version,
+                                 std::chrono::milliseconds patience) override;
+  Status SetHold(const std::optional<ConsumerHold>& hold) override;
   Result<std::vector<AttachedPartition>> Attach(std::span<const Partition> partitions,
                                                 std::size_t recent_max) override;
   Status Detach(std::span<const AttachedPartition> partitions) override;
@@ -33,7 +36,7 @@ class MemoryInboxStore final : public InboxStore {
   Status Stop(const AttachedPartition& partition, const PartitionStop& stop) override;
   Status Suspect(const AttachedPartition& partition, std::int64_t offset) override;
   Status Calm(const AttachedPartition& partition) override;
-  Result<InboxCounts> Count() override;
+  Result<InboxCounts> Count(std::int64_t count_max) override;
   Status Tend() override { return Ok(); }
   Result<InboxTimes> Times() override;
   Result<PruneReport> Prune(Timestamp before, std::size_t limit) override;
@@ -60,6 +63,8 @@ class MemoryInboxStore final : public InboxStore {
       return Ok();
     });
   }
+  static RetryMessage Claim(const ConsumerRecord& consumer, ParkedMessage& message, Timestamp now,
+                            std::chrono::milliseconds patience);
   AttachedPartition Take(const Partition& name, PartitionRecord& partition, std::size_t recent_max) const;
 
   std::shared_ptr<Database> database_;
@@ -97,21 +102,34 @@ Result<std::unique_ptr<InboxBatch>> MemoryInboxStore::Open(const BatchRequest& r
 // ---- what was set aside
 // ---------------------------------------------------------------------------------------------
 
-Result<std::vector<std::string>> MemoryInboxStore::DueUnits(bool by_version, std::size_t limit) {
-  return OnConsumer([&](ConsumerRecord& consumer, Timestamp now) -> Result<std::vector<std::string>> {
+Result<InboxLook> MemoryInboxStore::Look(bool by_version, std::size_t limit) {
+  return OnConsumer([&](ConsumerRecord& consumer, Timestamp now) -> Result<InboxLook> {
+    InboxLook look;
+    if (consumer.pause) look.pause = consumer.pause->reason;
+    look.hold = consumer.hold;
     std::vector<const ParkedMessage*> due;
     std::set<std::string_view> seen;
     for (const auto& [place, message] : consumer.parked) {
       if (!message.holds_back() || !seen.insert(message.unit).second) continue;
       const ParkedMessage* const first = consumer.FirstOf(message.unit, by_version);
       if (first->may_be_tried(now)) due.push_back(first);
+      if (const auto at = first->due_at()) {
+        const auto wait = std::chrono::ceil<std::chrono::milliseconds>(std::max(*at, now) - now);
+        look.next_due = std::min(look.next_due.value_or(wait), wait);
+      }
     }
     std::ranges::stable_sort(due, {}, &ParkedMessage::waits_since);
-    std::vector<std::string> units;
     for (const ParkedMessage* const message : due) {
-      if (units.size() < limit) units.push_back(message->unit);
+      if (look.due.size() < limit) look.due.push_back(message->unit);
     }
-    return units;
+    return look;
+  });
+}
+
+Status MemoryInboxStore::SetHold(const std::optional<ConsumerHold>& hold) {
+  return OnConsumer([&](ConsumerRecord& consumer, Timestamp now) -> Status {
+    consumer.SetHold(hold, now);
+    return Ok();
   });
 }
 
@@ -133,20 +151,60 @@ Result<std::optional<RetryBatch>> MemoryInboxStore::OpenRetry(const std::string&
     if (message == nullptr || message->place != candidate->place || !message->may_be_tried(now)) {
       return std::optional<RetryBatch>();
     }
-    ++message->attempts;
-    message->claimed_until = now + patience;
     RetryBatch retry;
-    retry.message = message->message;
-    retry.id = message->id;
-    retry.unit = message->unit;
-    retry.state = message->state;
-    retry.attempts = message->attempts;
-    retry.parked_at = message->parked_at;
-    retry.first_failed_at = message->first_failed_at;
-    retry.gap_overdue = message->gap_overdue(now);
-    retry.version_seen = consumer.VersionOf(message->aggregate);
+    static_cast<RetryMessage&>(retry) = Claim(consumer, *message, now, patience);
     retry.batch = std::move(batch);
     return std::optional<RetryBatch>(std::move(retry));
+  });
+}
+
+RetryMessage MemoryInboxStore::Claim(const ConsumerRecord& consumer, ParkedMessage& message, Timestamp now,
+                                     std::chrono::milliseconds patience) {
+  ++message.attempts;
+  message.claimed_until = now + patience;
+  RetryMessage retry;
+  retry.message = message.message;
+  retry.id = message.id;
+  retry.unit = message.unit;
+  retry.state = message.state;
+  retry.attempts = message.attempts;
+  retry.parked_at = message.parked_at;
+  retry.first_failed_at = message.first_failed_at;
+  retry.gap_overdue = message.gap_overdue(now);
+  retry.version_seen = consumer.VersionOf(message.aggregate);
+  return retry;
+}
+
+Result<RetryGroup> MemoryInboxStore::OpenRetries(std::span<const std::string> units, bool by_version,
+                                                 std::chrono::milliseconds patience) {
+  SEALANE_ASSIGN_OR_RETURN(auto batch, Begin());
+  const auto may_be_taken = [](const ParkedMessage* message, Timestamp now) {
+    return message != nullptr && message->attempts == 0 && message->may_be_tried(now);
+  };
+  using Candidates = std::vector<ParkedMessage>;
+  SEALANE_ASSIGN_OR_RETURN(Candidates candidates,
+                           OnConsumer([&](ConsumerRecord& consumer, Timestamp now) -> Result<Candidates> {
+                             Candidates found;
+                             for (const std::string& unit : std::set<std::string>(units.begin(), units.end())) {
+                               const ParkedMessage* const message = consumer.FirstOf(unit, by_version);
+                               if (may_be_taken(message, now)) found.push_back(*message);
+                             }
+                             return found;
+                           }));
+  std::ranges::sort(candidates, {}, &ParkedMessage::place);
+  // The locks are taken outside, and what another member changed meanwhile is left out: a batch has no item that it
+  // does not finish.
+  std::erase_if(candidates, [&](const ParkedMessage& candidate) { return !batch->TryLock(candidate); });
+  return OnConsumer([&](ConsumerRecord& consumer, Timestamp now) -> Result<RetryGroup> {
+    RetryGroup group;
+    for (const ParkedMessage& candidate : candidates) {
+      ParkedMessage* const message = consumer.FirstOf(candidate.unit, by_version);
+      if (!may_be_taken(message, now) || message->place != candidate.place) continue;
+      batch->Add(*message);
+      group.messages.push_back(Claim(consumer, *message, now, patience));
+    }
+    if (!group.messages.empty()) group.batch = std::move(batch);
+    return group;
   });
 }
 
@@ -263,11 +321,11 @@ Status MemoryInboxStore::Calm(const AttachedPartition& partition) {
 // ---- keeping
 // --------------------------------------------------------------------------------------------------------
 
-Result<InboxCounts> MemoryInboxStore::Count() {
-  return OnConsumer([](ConsumerRecord& consumer, Timestamp) -> Result<InboxCounts> {
+Result<InboxCounts> MemoryInboxStore::Count(std::int64_t count_max) {
+  return OnConsumer([&](ConsumerRecord& consumer, Timestamp) -> Result<InboxCounts> {
     InboxCounts counts;
     for (const auto& [place, message] : consumer.parked) {
-      if (!message.holds_back() || counts.parked == InboxCounts::kCountMax) continue;
+      if (!message.holds_back() || counts.parked == count_max) continue;
       ++counts.parked;
       counts.dead += message.state == InboxState::kDead ? 1 : 0;
       counts.gaps += message.state == InboxState::kGap ? 1 : 0;

@@ -60,8 +60,8 @@ class FaultyStore final : public InboxStore {
     SEALANE_ASSIGN_OR_RETURN(auto batch, faults_->Run(InboxCall::kOpen, [&] { return store_->Open(request); }));
     return Guard(std::move(batch));
   }
-  Result<std::vector<std::string>> DueUnits(bool by_version, std::size_t limit) override {
-    return faults_->Run(InboxCall::kDueUnits, [&] { return store_->DueUnits(by_version, limit); });
+  Result<InboxLook> Look(bool by_version, std::size_t limit) override {
+    return faults_->Run(InboxCall::kLook, [&] { return store_->Look(by_version, limit); });
   }
   Result<std::optional<RetryBatch>> OpenRetry(const std::string& unit, bool by_version,
                                               std::chrono::milliseconds patience) override {
@@ -69,6 +69,17 @@ class FaultyStore final : public InboxStore {
                                                       [&] { return store_->OpenRetry(unit, by_version, patience); }));
     if (retry) retry->batch = Guard(std::move(retry->batch));
     return retry;
+  }
+  Result<RetryGroup> OpenRetries(std::span<const std::string> units, bool by_version,
+                                 std::chrono::milliseconds patience) override {
+    SEALANE_ASSIGN_OR_RETURN(auto group, faults_->Run(InboxCall::kOpenRetry, [&] {
+      return store_->OpenRetries(units, by_version, patience);
+    }));
+    if (group.batch) group.batch = Guard(std::move(group.batch));
+    return group;
+  }
+  Status SetHold(const std::optional<ConsumerHold>& hold) override {
+    return faults_->Run(InboxCall::kSetHold, [&] { return store_->SetHold(hold); });
   }
   Result<std::vector<AttachedPartition>> Attach(std::span<const Partition> partitions,
                                                 std::size_t recent_max) override {
@@ -92,8 +103,8 @@ class FaultyStore final : public InboxStore {
   Status Calm(const AttachedPartition& partition) override {
     return faults_->Run(InboxCall::kCalm, [&] { return store_->Calm(partition); });
   }
-  Result<InboxCounts> Count() override {
-    return faults_->Run(InboxCall::kCount, [&] { return store_->Count(); });
+  Result<InboxCounts> Count(std::int64_t count_max) override {
+    return faults_->Run(InboxCall::kCount, [&] { return store_->Count(count_max); });
   }
   Status Tend() override {
     return faults_->Run(InboxCall::kTend, [&] { return store_->Tend(); });

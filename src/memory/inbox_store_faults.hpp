@@ -15,7 +15,7 @@ enum class InboxCall : std::uint8_t {
   kExecute,
   kSettle,
   kFinish,
-  kDueUnits,
+  kLook,
   kOpenRetry,
   kAttach,
   kDetach,
@@ -27,8 +27,9 @@ enum class InboxCall : std::uint8_t {
   kCount,
   kTend,
   kPrune,
+  kSetHold,
 };
-inline constexpr std::size_t kInboxCalls = 16;
+inline constexpr std::size_t kInboxCalls = 17;
 
 /// Which calls of inboxes fail, and how. A commit whose answer is lost is a kFinish with kInDoubt after the work.
 using InboxFaults = CallFaults<InboxCall, kInboxCalls>;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <deque>
-#include <set>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,9 +16,18 @@ namespace {
 constexpr std::chrono::hours kSettlementMemory{24 * 7};  // and that of topics that operators chose
 constexpr std::size_t kSettlementsMax = 10'000;
 constexpr std::size_t kForgetMax = 1'000;
-constexpr std::size_t kParkedPageBytes = 4 * 1024 * 1024;
 /// How many events one page looks at when few of them fit.
 constexpr std::size_t kScanMax = 100'000;
+
+std::chrono::milliseconds DueIn(const ParkedRow& row, Timestamp now) {
+  if (!row.next_attempt_at) return std::chrono::milliseconds{0};
+  return std::max(std::chrono::ceil<std::chrono::milliseconds>(*row.next_attempt_at - now),
+                  std::chrono::milliseconds{0});
+}
+
+DelayedPlace PlaceOf(const DelayChange& change) {
+  return {change.due_at, change.seq};
+}
 
 /// Copies of the events of a page.
 class Copies final : public Page::Storage {
@@ -65,14 +75,15 @@ class MemoryOutboxLog final : public OutboxLog {
   Result<Page> Read(const ReadRequest& request) override;
   Result<bool> OthersDone(std::span<const LaneLease> mine, const Horizon& horizon) override;
   Result<SettleReport> Settle(const SettleRequest& request) override;
-  Result<std::vector<DueUnit>> BlockedUnits(std::span<const LaneLease> leases) override;
-  Result<std::vector<DueUnit>> DueUnits(std::span<const LaneLease> leases, std::span<const std::string> but_tenants,
-                                        std::size_t limit) override;
-  Result<Page> ReadParked(const DueUnit& unit, std::size_t limit, std::vector<ParkedEntry>& entries) override;
+  Result<std::vector<BlockedUnit>> BlockedUnits(std::span<const LaneLease> leases) override;
+  Result<std::vector<BlockedUnit>> BlockedUnits(std::span<const DueUnit> units) override;
+  Result<std::vector<DueUnit>> TakeChanges(std::span<const LaneLease> leases, std::size_t limit) override;
+  Result<ParkedBatch> ReadParked(std::span<const DueUnit> units, std::size_t limit, std::size_t bytes_max) override;
   Result<std::vector<WaitingTopic>> WaitingTopics(std::span<const LaneLease> leases, std::size_t limit) override;
   Result<Page> ReadWaiting(const std::string& topic, std::span<const LaneLease> leases,
                            std::span<const std::string> but_tenants, std::size_t limit,
                            std::size_t bytes_max) override;
+  Result<DelayedPage> ReadDelayed(const DelayedRequest& request) override;
   Status KeepOrder(std::string_view order) override;
   Result<TendReport> Tend() override;
 
@@ -86,9 +97,9 @@ class MemoryOutboxLog final : public OutboxLog {
   static Status CheckPositions(const SettleRequest& request);
   static void WriteProgress(RouteState& route, const SettleRequest::Progress& progress, Timestamp now);
   static void WriteParked(RouteState& route, const ParkChange& change, Timestamp now);
-  /// The first event of every unit of these lanes that holds back its followers, oldest first.
-  static std::vector<std::pair<DueUnit, const ParkedRow*>> FirstOfUnits(const RouteState& route,
-                                                                        std::span<const LaneLease> leases);
+  /// What `lease_of` finds a lease for, oldest first.
+  template <class LeaseOf>
+  static std::vector<BlockedUnit> UnitsOf(const RouteState& route, Timestamp now, const LeaseOf& lease_of);
 
   std::shared_ptr<Database> database_;
   std::string route_;
@@ -102,20 +113,16 @@ class MemoryOutboxLog final : public OutboxLog {
 Result<Membership> MemoryOutboxLog::Beat(std::chrono::milliseconds ttl) {
   return OnRoute([&](RouteState& route, Timestamp now) -> Result<Membership> {
     std::erase_if(route.members, [&](const auto& member) { return member.second.expires_at <= now; });
-    route.members.try_emplace(owner_, Member{.started_at = now}).first->second.expires_at = now + ttl;
+    const Member& self = route.Renew(owner_, now, now + ttl);
     Membership membership;
     membership.lanes = static_cast<std::int32_t>(route.lanes.size());
     membership.live_relays = static_cast<std::int32_t>(route.members.size());
-    const std::int64_t parked = std::ranges::count_if(route.parked, [](const auto& row) {
-      return row.second.state != ParkedState::kDiscarded && !row.second.waits_for_topic();
-    });
-    membership.parked = std::min(parked, std::int64_t{Membership::kParkedCountMax});
+    membership.changes = !route.changes.empty();
     membership.paused = route.paused;
     for (const auto& [tenant, rule] : route.tenants) membership.tenants.push_back(rule);
     for (std::size_t i = 0; i < route.lanes.size(); ++i) {
-      LaneState& lane = route.lanes[i];
-      if (lane.owner != owner_ || lane.expires_at <= now) continue;
-      lane.expires_at = now + ttl;
+      const LaneState& lane = route.lanes[i];
+      if (lane.owner != owner_ || lane.lease != self.lease) continue;
       membership.held.push_back({static_cast<Lane>(i), lane.epoch});
     }
     return membership;
@@ -127,9 +134,11 @@ Result<std::vector<LaneGrant>> MemoryOutboxLog::Claim(std::int32_t max, std::chr
     std::vector<LaneGrant> grants;
     for (std::size_t i = 0; i < route.lanes.size() && std::cmp_less(grants.size(), max); ++i) {
       LaneState& lane = route.lanes[i];
-      if (lane.expires_at > now) continue;
+      if (route.IsHeld(lane, now)) continue;
+      const auto self = route.members.find(owner_);
+      const Timestamp until = self == route.members.end() ? now + ttl : std::max(self->second.expires_at, now + ttl);
+      lane.lease = route.Renew(owner_, now, until).lease;
       lane.owner = owner_;
-      lane.expires_at = now + ttl;
       lane.window_seq = 0;
       ++lane.epoch;
       grants.push_back({{static_cast<Lane>(i), lane.epoch}, lane.positions});
@@ -144,7 +153,6 @@ Status MemoryOutboxLog::Release(std::span<const LaneLease> leases) {
       if (!Holds(route, lease)) continue;
       LaneState& lane = route.lanes[static_cast<std::size_t>(lease.lane)];
       lane.owner.clear();
-      lane.expires_at = {};
       lane.window_seq = 0;
     }
     return Ok();
@@ -156,7 +164,6 @@ Status MemoryOutboxLog::Leave() {
     for (LaneState& lane : route.lanes) {
       if (lane.owner != owner_) continue;
       lane.owner.clear();
-      lane.expires_at = {};
       lane.window_seq = 0;
     }
     route.members.erase(owner_);
@@ -208,6 +215,8 @@ Result<bool> MemoryOutboxLog::OthersDone(std::span<const LaneLease> mine, const 
       const auto parked = route.parked.find(seq);
       if (seq > until || std::ranges::find(mine, message.lane, &LaneLease::lane) != mine.end()) return false;
       if (parked != route.parked.end()) return parked->second.waits_for_topic();
+      const auto due_at = message.envelope.available_at;
+      if (due_at && route.delayed.contains({*due_at, seq})) return *due_at <= clock_.Now();
       return StatusOf(message, route_, route, clock_.Now()).state != DeliveryState::kPublished;
     });
   });
@@ -249,6 +258,15 @@ Result<SettleReport> MemoryOutboxLog::Settle(const SettleRequest& request) {
       if (row == route.parked.end()) continue;
       if (unpark.waits_for.empty() || row->second.event.waits_for == unpark.waits_for) route.parked.erase(row);
     }
+    for (const DelayChange& change : request.delay) {
+      const auto parked = route.parked.find(change.seq);
+      const bool given_up = parked != route.parked.end() && parked->second.state == ParkedState::kDiscarded;
+      if (holds(change.lease) && !given_up) route.delayed.emplace(PlaceOf(change), change.lease.lane);
+    }
+    for (const Undelay& gone : request.undelay) {
+      if (!holds(gone.lease)) continue;
+      std::erase_if(route.delayed, [&](const auto& row) { return row.first.seq == gone.seq; });
+    }
     for (const SettleRequest::Progress& progress : request.progress) {
       if (holds(progress.lease)) WriteProgress(route, progress, now);
     }
@@ -284,8 +302,8 @@ void MemoryOutboxLog::WriteParked(RouteState& route, const ParkChange& change, T
   row.state = change.state;
   row.attempts = change.attempts;
   row.skipped = change.state == ParkedState::kDead && !change.holds_followers;
-  row.next_attempt_at = change.not_before;
-  if (!change.not_before && change.retry_after) row.next_attempt_at = now + *change.retry_after;
+  row.next_attempt_at.reset();
+  if (change.retry_after) row.next_attempt_at = now + *change.retry_after;
   if (change.error_code.empty()) return;
   row.error_code = change.error_code;
   row.error_message = change.error_message;
@@ -297,58 +315,93 @@ void MemoryOutboxLog::WriteParked(RouteState& route, const ParkChange& change, T
 // ---- what was set aside
 // ---------------------------------------------------------------------------------------------
 
-std::vector<std::pair<DueUnit, const ParkedRow*>> MemoryOutboxLog::FirstOfUnits(const RouteState& route,
-                                                                                std::span<const LaneLease> leases) {
-  std::vector<std::pair<DueUnit, const ParkedRow*>> firsts;
-  std::set<std::string> seen;  // a unit is one, also where it spans lanes
+template <class LeaseOf>
+std::vector<BlockedUnit> MemoryOutboxLog::UnitsOf(const RouteState& route, Timestamp now, const LeaseOf& lease_of) {
+  std::vector<BlockedUnit> units;
+  std::map<std::string_view, std::size_t> places;  // a unit is one, also where it spans lanes
   for (const auto& [seq, row] : route.parked) {
-    const auto lease = std::ranges::find(leases, row.lane(), &LaneLease::lane);
-    if (lease == leases.end() || !row.holds_back() || !seen.emplace(row.event.unit).second) continue;
-    firsts.push_back({{*lease, row.event.unit}, &row});
+    const std::optional<LaneLease> lease = lease_of(row);
+    if (!lease || !row.holds_back()) continue;
+    const auto [place, first] = places.try_emplace(row.event.unit, units.size());
+    if (!first) {
+      ++units[place->second].events;
+      continue;
+    }
+    BlockedUnit& unit = units.emplace_back();
+    unit.lease = *lease;
+    unit.unit = row.event.unit;
+    unit.tenant = row.event.tenant;
+    unit.seq = seq;
+    unit.dead = row.state == ParkedState::kDead;
+    unit.due_in = DueIn(row, now);
   }
-  return firsts;
+  return units;
 }
 
-Result<std::vector<DueUnit>> MemoryOutboxLog::BlockedUnits(std::span<const LaneLease> leases) {
+Result<std::vector<BlockedUnit>> MemoryOutboxLog::BlockedUnits(std::span<const LaneLease> leases) {
+  return OnRoute([&](RouteState& route, Timestamp now) -> Result<std::vector<BlockedUnit>> {
+    return UnitsOf(route, now, [&](const ParkedRow& row) -> std::optional<LaneLease> {
+      const auto lease = std::ranges::find(leases, row.lane(), &LaneLease::lane);
+      return lease == leases.end() ? std::nullopt : std::optional(*lease);
+    });
+  });
+}
+
+Result<std::vector<BlockedUnit>> MemoryOutboxLog::BlockedUnits(std::span<const DueUnit> units) {
+  return OnRoute([&](RouteState& route, Timestamp now) -> Result<std::vector<BlockedUnit>> {
+    return UnitsOf(route, now, [&](const ParkedRow& row) -> std::optional<LaneLease> {
+      const auto unit = std::ranges::find(units, row.event.unit, &DueUnit::unit);
+      return unit == units.end() ? std::nullopt : std::optional(unit->lease);
+    });
+  });
+}
+
+Result<std::vector<DueUnit>> MemoryOutboxLog::TakeChanges(std::span<const LaneLease> leases, std::size_t limit) {
   return OnRoute([&](RouteState& route, Timestamp) -> Result<std::vector<DueUnit>> {
     std::vector<DueUnit> units;
-    for (auto& [unit, row] : FirstOfUnits(route, leases)) units.push_back(std::move(unit));
+    std::erase_if(route.changes, [&](const auto& change) {
+      const auto lease = std::ranges::find(leases, change.first, &LaneLease::lane);
+      if (lease == leases.end() || units.size() == limit) return false;
+      const bool known = std::ranges::find(units, change.second, &DueUnit::unit) != units.end();
+      if (!known) units.push_back({*lease, change.second});
+      return true;
+    });
     return units;
   });
 }
 
-Result<std::vector<DueUnit>> MemoryOutboxLog::DueUnits(std::span<const LaneLease> leases,
-                                                       std::span<const std::string> but_tenants, std::size_t limit) {
-  return OnRoute([&](RouteState& route, Timestamp now) -> Result<std::vector<DueUnit>> {
-    std::vector<DueUnit> units;
-    for (auto& [unit, row] : FirstOfUnits(route, leases)) {
-      const bool wanted = std::find(but_tenants.begin(), but_tenants.end(), row->event.tenant) == but_tenants.end();
-      if (units.size() < limit && wanted && row->may_be_tried(now)) units.push_back(std::move(unit));
-    }
-    return units;
-  });
-}
-
-Result<Page> MemoryOutboxLog::ReadParked(const DueUnit& unit, std::size_t limit, std::vector<ParkedEntry>& entries) {
-  entries.clear();
-  return database_->WithLog([&](LogState& state) -> Result<Page> {
+Result<ParkedBatch> MemoryOutboxLog::ReadParked(std::span<const DueUnit> units, std::size_t limit,
+                                                std::size_t bytes_max) {
+  using Rest = ParkedUnit::Rest;
+  return database_->WithLog([&](LogState& state) -> Result<ParkedBatch> {
     const Timestamp now = clock_.Now();
-    Page page;
-    for (const auto& [seq, row] : state.AddRoute(route_).parked) {
-      if (row.event.unit != unit.unit || !row.holds_back()) continue;
-      if (entries.size() == limit || !row.may_be_tried(now)) break;
-      const auto message = state.log.find(seq);
-      if (message == state.log.end()) {
-        if (!entries.empty()) break;  // what stands before it can still go
-        return Error(ErrorKind::kCorrupt, "parked_row_missing",
-                     fmt::format("event {} (seq {}) was set aside, and its row is gone from the log",
-                                 row.event.id.ToString(), seq))
-            .WithHint("give it up with: sealane dead discard ID --reason ...");
+    ParkedBatch batch;
+    for (const DueUnit& wanted : units) {
+      ParkedUnit unit;
+      for (const auto& [seq, row] : state.AddRoute(route_).parked) {
+        if (row.event.unit != wanted.unit || !row.holds_back()) continue;
+        const auto message = state.log.find(seq);
+        const bool passed = Passed(state.AddRoute(route_), row.lane(), row.event.tenant, seq);
+        if (row.state == ParkedState::kDead) {
+          unit.rest = Rest::kDead;
+        } else if (!row.may_be_tried(now) || !passed) {
+          unit.rest = Rest::kLater;
+          unit.due_in = row.may_be_tried(now) ? kBehindPosition : DueIn(row, now);
+        } else if (message == state.log.end()) {
+          unit.rest = Rest::kGone;
+          unit.gone = row.event.id;
+        } else if (unit.entries.size() == limit || !Copies::Add(batch.page, message->second, bytes_max)) {
+          unit.rest = Rest::kMore;
+        } else {
+          unit.entries.push_back({batch.page.entries.size() - 1, row.state, row.attempts, row.destination});
+          continue;
+        }
+        break;
       }
-      if (!Copies::Add(page, message->second, kParkedPageBytes)) break;
-      entries.push_back({page.entries.size() - 1, row.state, row.attempts, row.destination});
+      if (unit.rest == Rest::kMore && unit.entries.empty()) break;  // the page is full
+      batch.units.push_back(std::move(unit));
     }
-    return page;
+    return batch;
   });
 }
 
@@ -383,12 +436,50 @@ Result<Page> MemoryOutboxLog::ReadWaiting(const std::string& topic, std::span<co
       if (!ours || !wanted || !row.waits_for_topic() || row.event.waits_for != topic) continue;
       const auto message = state.log.find(seq);
       if (message == state.log.end()) continue;
-      if (page.entries.size() == limit || !Copies::Add(page, message->second, bytes_max)) {
+      if (page.entries.size() == limit || !Passed(state.AddRoute(route_), row.lane(), row.event.tenant, seq) ||
+          !Copies::Add(page, message->second, bytes_max)) {
         page.caught_up = false;
         break;
       }
     }
     return page;
+  });
+}
+
+Result<DelayedPage> MemoryOutboxLog::ReadDelayed(const DelayedRequest& request) {
+  return database_->WithLog([&](LogState& state) -> Result<DelayedPage> {
+    const RouteState& route = state.AddRoute(route_);
+    const std::map<DelayedPlace, Lane>& delayed = route.delayed;
+    const Timestamp now = clock_.Now();
+    DelayedPage read{.page = {}, .next = request.from, .caught_up = true, .gone = {}};
+    std::size_t looked = 0;
+    auto row = delayed.upper_bound(request.from);
+    for (; row != delayed.end() && row->first.due_at <= now; ++row) {
+      const auto& [place, lane] = *row;
+      if (looked++ == request.rows_max) {
+        read.caught_up = false;
+        return read;
+      }
+      const auto message = state.log.find(place.seq);
+      const auto lease = std::ranges::find(request.leases, lane, &LaneLease::lane);
+      const bool ours = lease != request.leases.end();
+      if (ours && message == state.log.end()) {
+        read.gone.push_back({*lease, place.seq});
+      } else if (ours && std::ranges::find(request.but_tenants, message->second.envelope.tenant) ==
+                             request.but_tenants.end()) {
+        const bool passed = Passed(route, lane, message->second.envelope.tenant, place.seq);
+        if (!passed && !read.behind) read.behind = place;
+        if (passed && !Copies::Add(read.page, message->second, request.bytes_max)) {
+          read.caught_up = false;
+          return read;
+        }
+      }
+      read.next = place;
+    }
+    if (row != delayed.end()) {
+      read.next_due_in = std::chrono::ceil<std::chrono::milliseconds>(row->first.due_at - now);
+    }
+    return read;
   });
 }
 

@@ -34,15 +34,17 @@ class FaultyLog final : public OutboxLog {
   Result<SettleReport> Settle(const SettleRequest& request) override {
     return faults_->Run(LogCall::kSettle, [&] { return log_->Settle(request); });
   }
-  Result<std::vector<DueUnit>> BlockedUnits(std::span<const LaneLease> leases) override {
+  Result<std::vector<BlockedUnit>> BlockedUnits(std::span<const LaneLease> leases) override {
     return faults_->Run(LogCall::kBlockedUnits, [&] { return log_->BlockedUnits(leases); });
   }
-  Result<std::vector<DueUnit>> DueUnits(std::span<const LaneLease> leases, std::span<const std::string> but_tenants,
-                                        std::size_t limit) override {
-    return faults_->Run(LogCall::kDueUnits, [&] { return log_->DueUnits(leases, but_tenants, limit); });
+  Result<std::vector<BlockedUnit>> BlockedUnits(std::span<const DueUnit> units) override {
+    return faults_->Run(LogCall::kBlockedUnits, [&] { return log_->BlockedUnits(units); });
   }
-  Result<Page> ReadParked(const DueUnit& unit, std::size_t limit, std::vector<ParkedEntry>& entries) override {
-    return faults_->Run(LogCall::kReadParked, [&] { return log_->ReadParked(unit, limit, entries); });
+  Result<std::vector<DueUnit>> TakeChanges(std::span<const LaneLease> leases, std::size_t limit) override {
+    return faults_->Run(LogCall::kTakeChanges, [&] { return log_->TakeChanges(leases, limit); });
+  }
+  Result<ParkedBatch> ReadParked(std::span<const DueUnit> units, std::size_t limit, std::size_t bytes_max) override {
+    return faults_->Run(LogCall::kReadParked, [&] { return log_->ReadParked(units, limit, bytes_max); });
   }
   Result<std::vector<WaitingTopic>> WaitingTopics(std::span<const LaneLease> leases, std::size_t limit) override {
     return faults_->Run(LogCall::kWaitingTopics, [&] { return log_->WaitingTopics(leases, limit); });
@@ -52,6 +54,9 @@ class FaultyLog final : public OutboxLog {
                            std::size_t bytes_max) override {
     return faults_->Run(LogCall::kReadWaiting,
                         [&] { return log_->ReadWaiting(topic, leases, but_tenants, limit, bytes_max); });
+  }
+  Result<DelayedPage> ReadDelayed(const DelayedRequest& request) override {
+    return faults_->Run(LogCall::kReadDelayed, [&] { return log_->ReadDelayed(request); });
   }
   Status KeepOrder(std::string_view order) override {
     return faults_->Run(LogCall::kKeepOrder, [&] { return log_->KeepOrder(order); });

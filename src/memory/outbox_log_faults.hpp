@@ -20,14 +20,15 @@ enum class LogCall : std::uint8_t {
   kOthersDone,
   kSettle,
   kBlockedUnits,
-  kDueUnits,
+  kTakeChanges,
   kReadParked,
   kWaitingTopics,
   kReadWaiting,
+  kReadDelayed,
   kKeepOrder,
   kTend,
 };
-inline constexpr std::size_t kLogCalls = 15;
+inline constexpr std::size_t kLogCalls = 16;
 
 /// Which calls of logs fail, and how.
 using LogFaults = CallFaults<LogCall, kLogCalls>;

@@ -57,6 +57,26 @@ Result<std::int64_t> SeqOf(std::string_view cursor) {
                fmt::format("\"{}\" is not a position of this log", EscapeForTerminal(cursor)));
 }
 
+Member& RouteState::Renew(const std::string& owner, Timestamp now, Timestamp until) {
+  Member& member = members.try_emplace(owner, Member{.started_at = now}).first->second;
+  if (member.expires_at <= now) member.lease = ++leases;
+  member.expires_at = until;
+  return member;
+}
+
+bool RouteState::IsHeld(const LaneState& lane, Timestamp now) const {
+  const auto member = members.find(lane.owner);
+  return member != members.end() && member->second.lease == lane.lease && member->second.expires_at > now;
+}
+
+bool Passed(const RouteState& route, Lane lane, std::string_view tenant, std::int64_t seq) {
+  const LanePositions& positions = route.lanes.at(static_cast<std::size_t>(lane)).positions;
+  const auto flow =
+      std::ranges::find_if(positions.apart, [&](const ApartFlow& apart) { return Contains(apart.tenants, tenant); });
+  const Position& position = flow != positions.apart.end() ? flow->position : positions.main;
+  return seq <= SeqOf(position.cursor).value_or(0);
+}
+
 RouteStatus StatusOf(const StoredMessage& message, const std::string& name, const RouteState& route, Timestamp now) {
   RouteStatus status;
   status.route = name;
@@ -72,6 +92,10 @@ RouteStatus StatusOf(const StoredMessage& message, const std::string& name, cons
     status.last_error_message = row.error_message;
     return status;
   }
+  if (const auto due_at = message.envelope.available_at; due_at && route.delayed.contains({*due_at, message.seq})) {
+    status.next_attempt_at = due_at;
+    return status;
+  }
   const LaneState& lane = route.lanes.at(static_cast<std::size_t>(message.lane));
   const auto flow = std::ranges::find_if(
       lane.positions.apart, [&](const ApartFlow& apart) { return Contains(apart.tenants, message.envelope.tenant); });
@@ -84,7 +108,7 @@ RouteStatus StatusOf(const StoredMessage& message, const std::string& name, cons
     const auto first = std::ranges::find_if(
         route.settlements, [&](const Settlement& settlement) { return Covers(settlement, message); });
     if (first != route.settlements.end()) status.published_at = first->at;
-  } else if (!apart && message.seq <= lane.window_seq && lane.expires_at > now) {
+  } else if (!apart && message.seq <= lane.window_seq && route.IsHeld(lane, now)) {
     status.state = DeliveryState::kPublishing;
   }
   return status;

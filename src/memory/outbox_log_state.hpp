@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ops/dead_letters.hpp"
@@ -40,7 +41,7 @@ struct ParkedRow {
 struct LaneState {
   std::string owner = {};  ///< empty: nobody's
   std::int64_t epoch = 0;
-  Timestamp expires_at{};
+  std::int64_t lease = 0;  ///< of the owner, under which it was claimed
   LanePositions positions = {};
   std::int64_t window_seq = 0;
 };
@@ -54,10 +55,11 @@ struct Settlement {
   bool all_but = true;
 };
 
-/// A relay that lives.
+/// A relay that lives, and its lease: one for all its lanes.
 struct Member {
   Timestamp started_at{};
   Timestamp expires_at{};
+  std::int64_t lease = 0;
 };
 
 /// The topic that an operator chose for an event, and when.
@@ -68,13 +70,21 @@ struct Rerouted {
 
 struct RouteState {
   std::vector<LaneState> lanes;
-  std::map<std::string, Member> members = {};     ///< by owner
-  std::map<std::int64_t, ParkedRow> parked = {};  ///< by seq
+  std::map<std::string, Member> members = {};              ///< by owner
+  std::int64_t leases = 0;                                 ///< given out so far
+  std::map<std::int64_t, ParkedRow> parked = {};           ///< by seq
+  std::vector<std::pair<Lane, std::string>> changes = {};  ///< units that operators changed
+  std::map<DelayedPlace, Lane> delayed = {};               ///< events whose time has not come
   std::map<std::string, TenantRule> tenants = {};
   std::deque<Settlement> settlements = {};  ///< oldest first
   bool paused = false;
   std::string order_mode = {};                     ///< empty until a relay has run it
   std::map<std::int64_t, Rerouted> rerouted = {};  ///< by seq
+
+  /// Extends the lease of `owner` up to `until`, or begins another one, under which it holds nothing yet.
+  Member& Renew(const std::string& owner, Timestamp now, Timestamp until);
+  /// Whether its owner's lease has not run out.
+  bool IsHeld(const LaneState& lane, Timestamp now) const;
 };
 
 /// The log and everything relays and operators have written about it.
@@ -96,6 +106,9 @@ struct LogState {
 Position PositionAt(std::int64_t seq);
 /// kMisuse (`invalid_position`) for a text that no log in memory made.
 Result<std::int64_t> SeqOf(std::string_view cursor);
+
+/// Whether the position of its lane, or of its tenant there, has passed an event.
+bool Passed(const RouteState& route, Lane lane, std::string_view tenant, std::int64_t seq);
 
 /// What the status view of the other stores shows.
 RouteStatus StatusOf(const StoredMessage& message, const std::string& name, const RouteState& route, Timestamp now);

@@ -13,12 +13,14 @@ RouteSummary Summarize(const LogState& state, const std::string& name, const Rou
   summary.route = name;
   summary.paused = route.paused;
   summary.lanes = static_cast<std::int32_t>(route.lanes.size());
-  summary.leased = static_cast<std::int32_t>(std::ranges::count_if(
-      route.lanes, [&](const LaneState& lane) { return !lane.owner.empty() && lane.expires_at > now; }));
+  summary.leased = static_cast<std::int32_t>(
+      std::ranges::count_if(route.lanes, [&](const LaneState& lane) { return route.IsHeld(lane, now); }));
   summary.live_relays = static_cast<std::int32_t>(
       std::ranges::count_if(route.members, [&](const auto& member) { return member.second.expires_at > now; }));
   for (const auto& [seq, message] : state.log) {
     if (route.parked.contains(seq)) continue;
+    const auto due_at = message.envelope.available_at;
+    if (due_at && route.delayed.contains({*due_at, seq})) continue;
     const DeliveryState where = StatusOf(message, name, route, now).state;
     if (where == DeliveryState::kPublished) continue;
     summary.pending += 1;
@@ -27,8 +29,9 @@ RouteSummary Summarize(const LogState& state, const std::string& name, const Rou
     const auto waited = std::max(now - message.appended_at, std::chrono::microseconds{0});
     summary.oldest_pending = std::max(summary.oldest_pending.value_or(waited), waited);
   }
+  summary.waiting = static_cast<std::int64_t>(route.delayed.size());
   for (const auto& [seq, row] : route.parked) {
-    if (!row.holds_back()) continue;
+    if (row.state == ParkedState::kDiscarded || row.skipped) continue;
     std::int64_t& count = row.state == ParkedState::kWaiting  ? summary.waiting
                           : row.state == ParkedState::kFailed ? summary.failed
                                                               : summary.dead;
@@ -51,9 +54,10 @@ class MemoryRouteDesk final : public RouteDesk {
         report.routes.push_back(Summarize(state, name, route, report.at));
         for (const auto& [owner, member] : route.members) {
           const bool live = member.expires_at > report.at;
-          const auto lanes = std::ranges::count_if(route.lanes, [&, &owner = owner](const LaneState& lane) {
-            return lane.owner == owner && lane.expires_at > report.at;
-          });
+          const auto lanes =
+              std::ranges::count_if(route.lanes, [&, &owner = owner, &route = route](const LaneState& lane) {
+                return lane.owner == owner && route.IsHeld(lane, report.at);
+              });
           report.relays.push_back(
               {name, owner, member.started_at, member.expires_at, static_cast<std::int32_t>(lanes), live});
         }

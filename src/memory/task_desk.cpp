@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "memory/database.hpp"
@@ -59,6 +60,24 @@ void GiveUp(TaskRecord& record, Timestamp now) {
   record.ended_at = now;
 }
 
+void AddOutage(std::optional<TargetDown>& down, const OutageRecord& outage, Timestamp now) {
+  if (!down) down = {.since = outage.since, .next_probe_at = outage.next_probe_at};
+  ++down->dispatchers;
+  down->since = std::min(down->since, outage.since);
+  down->next_probe_at = std::min(down->next_probe_at, outage.next_probe_at);
+  down->probing = down->next_probe_at <= now;
+  down->error_code = outage.code;
+  down->error_message = outage.message;
+}
+
+void AddTask(TargetSummary& summary, const TaskRecord& record, Timestamp now) {
+  const Timestamp at = *record.claimable_at();
+  if (record.state == TaskState::kSending) ++summary.in_flight;
+  std::optional<Timestamp>& first = at <= now ? summary.oldest_due_at : summary.next_due_at;
+  first = std::min(first.value_or(at), at);
+  if (at <= now) summary.due = std::min(summary.due + 1, TaskCounts::kCountMax);
+}
+
 class MemoryTaskDesk final : public TaskDesk {
  public:
   explicit MemoryTaskDesk(std::shared_ptr<Database> database) : database_(std::move(database)) {}
@@ -101,7 +120,57 @@ class MemoryTaskDesk final : public TaskDesk {
     return Apply("task.discard", 1, why, wanted, GiveUp);
   }
 
+  Result<std::vector<TargetSummary>> Targets() override {
+    const Timestamp now = database_->clock().Now();
+    return database_->WithTasks([&](TaskTables& tables) -> Result<std::vector<TargetSummary>> {
+      std::map<std::string, TargetSummary> targets;
+      for (const auto& [target, pause] : tables.pauses) targets[target].pause = pause;
+      for (const auto& [key, outage] : tables.outages) {
+        if (outage.next_probe_at >= now - TaskStore::kOutageKept) AddOutage(targets[key.first].down, outage, now);
+      }
+      for (const TaskRecord* const record : tables.Claimable()) {
+        AddTask(targets[record->task.task.target], *record, now);
+      }
+      std::vector<TargetSummary> summaries;
+      for (auto& [name, summary] : targets) {
+        summary.target = name;
+        if (summary.oldest_due_at) summary.next_due_at.reset();
+        summaries.push_back(std::move(summary));
+      }
+      return summaries;
+    });
+  }
+
+  Result<PauseOutcome> Pause(const std::string& target, bool is_known, const OperatorAction& why) override {
+    SEALANE_RETURN_IF_ERROR(CheckAction(why));
+    const Timestamp now = database_->clock().Now();
+    return database_->WithLogAndTasks([&](LogState& log, TaskTables& tables) -> Result<PauseOutcome> {
+      if (tables.pauses.contains(target)) return PauseOutcome::kAlready;
+      const auto is_for = [&](const auto& entry) { return entry.second.task.task.target == target; };
+      if (!is_known && !std::ranges::any_of(tables.tasks, is_for)) return PauseOutcome::kUnknown;
+      tables.pauses[target] = {.at = now, .actor = why.actor, .reason = why.reason};
+      Note(log, "task.pause", target, why, now);
+      return PauseOutcome::kPaused;
+    });
+  }
+
+  Result<bool> Resume(const std::string& target, const OperatorAction& why) override {
+    SEALANE_RETURN_IF_ERROR(CheckAction(why));
+    const Timestamp now = database_->clock().Now();
+    return database_->WithLogAndTasks([&](LogState& log, TaskTables& tables) -> Result<bool> {
+      if (tables.pauses.erase(target) == 0) return false;
+      Note(log, "task.resume", target, why, now);
+      return true;
+    });
+  }
+
  private:
+  static void Note(LogState& log, std::string_view action, std::string target, const OperatorAction& why,
+                   Timestamp now) {
+    const auto id = static_cast<std::int64_t>(log.audit.size()) + 1;
+    log.audit.push_back(RecordOf(id, now, action, std::move(target), why));
+  }
+
   template <class Wanted, class Change>
   Result<std::int64_t> Apply(std::string_view action, std::size_t limit, const OperatorAction& why,
                              const Wanted& wanted, const Change& change) {
@@ -113,8 +182,7 @@ class MemoryTaskDesk final : public TaskDesk {
         if (changed == limit) break;
         if (!wanted(record)) continue;
         change(record, now);
-        log.audit.push_back(RecordOf(static_cast<std::int64_t>(log.audit.size()) + 1, now, action,
-                                     AuditTarget(record.task.id.ToString(), record.task.task.target), why));
+        Note(log, action, AuditTarget(record.task.id.ToString(), record.task.task.target), why, now);
         ++changed;
       }
       return static_cast<std::int64_t>(changed);

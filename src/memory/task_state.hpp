@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "ops/task_desk.hpp"
@@ -47,11 +48,21 @@ struct TaskRecord {
   void CloseAttempt(std::int64_t claim, const AttemptReport& report, Timestamp now);
 };
 
+/// What a dispatcher said about a target that it finds down.
+struct OutageRecord {
+  Timestamp since{};
+  Timestamp next_probe_at{};
+  std::string code = {};
+  std::string message = {};
+};
+
 struct TaskTables {
   std::map<std::int64_t, TaskRecord> tasks = {};  ///< by place
   std::map<TaskName, std::int64_t> place_of_name = {};
   std::map<EventId, std::int64_t> place_of = {};
   std::int64_t last_place = 0;
+  std::map<std::string, TargetPause> pauses = {};                            ///< by target
+  std::map<std::pair<std::string, std::string>, OutageRecord> outages = {};  ///< by target and dispatcher
 
   void Add(NewTask task, Timestamp now);
   /// Null when there is none.

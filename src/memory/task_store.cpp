@@ -1,6 +1,7 @@
 #include "memory/task_store.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "memory/database.hpp"
@@ -56,13 +57,20 @@ class MemoryTaskStore final : public TaskStore {
     const Timestamp now = database_->clock().Now();
     return database_->WithTasks([&](TaskTables& tables) -> Result<std::vector<ClaimedTask>> {
       std::vector<TaskRecord*> due = tables.Claimable();
-      std::erase_if(due, [&](const TaskRecord* record) {
-        return !Names(claim.targets, record) || *record->claimable_at() > now;
-      });
+      std::erase_if(due, [&](const TaskRecord* record) { return *record->claimable_at() > now; });
       std::ranges::stable_sort(due, {}, [](const TaskRecord* record) { return *record->claimable_at(); });
-      if (due.size() > claim.limit) due.resize(claim.limit);
+      std::map<std::string, std::size_t> quotas;
+      for (const TargetQuota& quota : claim.targets) {
+        if (!tables.pauses.contains(quota.target)) quotas[quota.target] = quota.limit;
+      }
       std::vector<ClaimedTask> claimed;
-      for (TaskRecord* const record : due) claimed.push_back(Begin(*record, claim, now));
+      for (TaskRecord* const record : due) {
+        const auto quota = quotas.find(record->task.task.target);
+        if (quota == quotas.end() || quota->second == 0) continue;
+        if (claimed.size() == claim.limit) break;
+        --quota->second;
+        claimed.push_back(Begin(*record, claim, now));
+      }
       return claimed;
     });
   }
@@ -78,6 +86,7 @@ class MemoryTaskStore final : public TaskStore {
       Remember(*record, report);
       record->state = step.state;
       record->lease_until.reset();
+      if (!step.counts) --record->tries;
       if (step.state == TaskState::kFailed) {
         record->due_at = now + step.retry_after.value_or(milliseconds{0});
       } else {
@@ -108,19 +117,44 @@ class MemoryTaskStore final : public TaskStore {
     return Ok();
   }
 
-  Result<std::optional<milliseconds>> NextDue(std::span<const std::string> targets) override {
+  Result<std::vector<TargetOutlook>> Outlook(std::span<const std::string> targets) override {
     const Timestamp now = database_->clock().Now();
-    return database_->WithTasks([&](TaskTables& tables) -> Result<std::optional<milliseconds>> {
-      std::optional<milliseconds> next;
-      for (const TaskRecord* const record : tables.Claimable()) {
-        if (!Names(targets, record)) continue;
-        // Rounded up: whoever looks again after this time finds it due.
-        const milliseconds wait =
-            std::max(milliseconds{0}, std::chrono::ceil<milliseconds>(*record->claimable_at() - now));
-        next = std::min(next.value_or(wait), wait);
+    return database_->WithTasks([&](TaskTables& tables) -> Result<std::vector<TargetOutlook>> {
+      std::vector<TargetOutlook> outlooks(targets.size());
+      const std::vector<TaskRecord*> claimable = tables.Claimable();
+      for (std::size_t i = 0; i < targets.size(); ++i) {
+        TargetOutlook& outlook = outlooks[i];
+        outlook.paused = tables.pauses.contains(targets[i]);
+        for (const TaskRecord* const record : claimable) {
+          if (record->task.task.target != targets[i]) continue;
+          // Rounded up: whoever looks again after this time finds it due.
+          const milliseconds wait =
+              std::max(milliseconds{0}, std::chrono::ceil<milliseconds>(*record->claimable_at() - now));
+          outlook.due_in = std::min(outlook.due_in.value_or(wait), wait);
+        }
       }
-      return next;
+      return outlooks;
     });
+  }
+
+  Status ReportOutage(std::string_view owner, std::string_view target,
+                      const std::optional<TargetOutage>& outage) override {
+    const Timestamp now = database_->clock().Now();
+    database_->WithTasks([&](TaskTables& tables) {
+      std::erase_if(tables.outages, [&](const auto& entry) {
+        return entry.first.first == target && entry.second.next_probe_at < now - kOutageKept;
+      });
+      const std::pair key{std::string(target), std::string(owner)};
+      if (!outage) {
+        tables.outages.erase(key);
+        return;
+      }
+      OutageRecord& record = tables.outages.try_emplace(key, OutageRecord{.since = now}).first->second;
+      record.next_probe_at = now + outage->next_probe_in;
+      record.code = outage->code;
+      record.message = outage->message;
+    });
+    return Ok();
   }
 
   Result<TaskCounts> Count() override {

@@ -19,8 +19,12 @@ class FaultyTaskStore final : public TaskStore {
   Status Release(std::span<const ClaimedTask> claimed) override {
     return faults_->Run(TaskCall::kRelease, [&] { return store_->Release(claimed); });
   }
-  Result<std::optional<std::chrono::milliseconds>> NextDue(std::span<const std::string> targets) override {
-    return faults_->Run(TaskCall::kNextDue, [&] { return store_->NextDue(targets); });
+  Result<std::vector<TargetOutlook>> Outlook(std::span<const std::string> targets) override {
+    return faults_->Run(TaskCall::kOutlook, [&] { return store_->Outlook(targets); });
+  }
+  Status ReportOutage(std::string_view owner, std::string_view target,
+                      const std::optional<TargetOutage>& outage) override {
+    return faults_->Run(TaskCall::kReportOutage, [&] { return store_->ReportOutage(owner, target, outage); });
   }
   Result<TaskCounts> Count() override {
     return faults_->Run(TaskCall::kCount, [&] { return store_->Count(); });

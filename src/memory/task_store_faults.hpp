@@ -14,11 +14,12 @@ enum class TaskCall : std::uint8_t {
   kClaim,
   kFinish,
   kRelease,
-  kNextDue,
+  kOutlook,
+  kReportOutage,
   kCount,
   kPrune,
 };
-inline constexpr std::size_t kTaskCalls = 6;
+inline constexpr std::size_t kTaskCalls = 7;
 
 /// Which calls of task stores fail, and how. A commit whose answer is lost is a kFinish that fails after the work.
 using TaskFaults = CallFaults<TaskCall, kTaskCalls>;

@@ -64,6 +64,41 @@ Error TooOldToRetry(std::string_view consumer, const EventId& id) {
       .WithHint("check its effect first; if it is missing, or safe to apply again, add --may-apply-twice");
 }
 
+Error NoParkedVersion(std::string_view consumer, const GapChoice& which) {
+  const std::string what = which.event_id ? "event " + which.event_id->ToString()
+                                          : fmt::format("a version of {} {}", EscapeForTerminal(which.aggregate.type),
+                                                        EscapeForTerminal(which.aggregate.id));
+  return Error(ErrorKind::kRejected, "not_found",
+               fmt::format("consumer {} has not parked {}", EscapeForTerminal(consumer), what))
+      .WithHint("look with: sealane inbox gaps, or sealane inbox parked --state DEAD");
+}
+
+Error NoGap(std::string_view consumer, const EventId& id, std::optional<std::int64_t> version, std::int64_t seen) {
+  const std::string state =
+      version ? fmt::format("its version is {}, the last one applied is {}", *version, seen) : "it has no version";
+  return Error(ErrorKind::kRejected, "no_gap",
+               fmt::format("event {} does not wait for an earlier version at consumer {}: {}", id.ToString(),
+                           EscapeForTerminal(consumer), state))
+      .WithHint("to try it again: sealane inbox retry " + id.ToString() + " --reason TEXT");
+}
+
+Error NotFirstGap(std::string_view consumer, const EventId& first, std::int64_t version) {
+  return Error(ErrorKind::kRejected, "not_first_gap",
+               fmt::format("version {} of the same aggregate, event {}, waits at consumer {} as well and comes first",
+                           version, first.ToString(), EscapeForTerminal(consumer)))
+      .WithHint("accept that one, or skip it first: sealane inbox skip " + first.ToString() + " --reason TEXT");
+}
+
+std::string AcceptGapTarget(std::string_view consumer, const AcceptedGap& gap) {
+  return fmt::format("{} on {}: version {} after {}", gap.id.ToString(), consumer, gap.version, gap.seen);
+}
+
+bool WaitsForGap(const ParkedEvent& event, std::int64_t seen) {
+  if (!event.aggregate_version || *event.aggregate_version <= seen + 1) return false;
+  return event.state == InboxState::kGap || event.state == InboxState::kReceived ||
+         event.error_code == kVersionGapCode;
+}
+
 std::string ResumeTarget(std::string_view consumer, const Partition& partition, const ResumePoint& from) {
   return fmt::format("{}/{} of {} from {}", partition.topic, partition.number, consumer, ToString(from));
 }

@@ -10,6 +10,7 @@
 
 #include "sealane/event_id.hpp"
 #include "sealane/result.hpp"
+#include "sealane/transaction.hpp"
 
 #include "broker/subscription.hpp"
 #include "inbox/inbox_store.hpp"
@@ -35,10 +36,34 @@ struct RemoveReport {
   bool more = false;  ///< call again
 };
 
+/// An operator's pause of a consumer.
+struct ConsumerPause {
+  Timestamp at{};
+  std::string actor;
+  std::string reason;
+};
+
+/// Which event is to be applied although earlier versions are missing: this one, or the lowest parked version of an
+/// aggregate.
+struct GapChoice {
+  std::optional<EventId> event_id = {};
+  AggregateName aggregate = {};  ///< without an event
+};
+
+/// The event that InboxDesk::AcceptGap() lets through.
+struct AcceptedGap {
+  EventId id;
+  std::int64_t version = 0;
+  std::int64_t seen = 0;  ///< the last version that was applied before
+};
+
 /// How a consumer stands.
 struct InboxSummary {
   std::string consumer;
   InboxMode mode = InboxMode::kRecord;
+  std::optional<ConsumerPause> pause = {};
+  std::optional<ConsumerHold> hold = {};  ///< its members hold by themselves
+  std::optional<Timestamp> held_at = {};
   /// How many receipts there are in each state, those without any left out, of at most InboxCounts::kCountMax.
   std::map<InboxState, std::int64_t> receipts = {};
   bool more_receipts = false;  ///< there are more than were counted
@@ -149,6 +174,19 @@ class InboxDesk {
   /// when it is the next one, or when the event is DEAD. Returns how many rows there were.
   virtual Result<std::int64_t> Skip(const std::string& consumer, const EventId& id, const OperatorAction& why) = 0;
 
+  /// Applies an event although versions of its aggregate before it are missing, `inbox.accept_gap` in the audit
+  /// trail. The missing versions count as seen: they are stale if they come later. Works for a GAP and for an event
+  /// that is DEAD because of one. kRejected: `not_found`, `no_gap`, or `not_first_gap` when a lower version waits as
+  /// well.
+  virtual Result<AcceptedGap> AcceptGap(const std::string& consumer, const GapChoice& which,
+                                        const OperatorAction& why) = 0;
+
+  /// No member applies events until Unpause(), `inbox.pause` in the audit trail. False: it was paused already.
+  virtual Result<bool> Pause(const std::string& consumer, const OperatorAction& why) = 0;
+  /// The members go on, also those that hold by themselves, `inbox.unpause` in the audit trail; FAILED events are due
+  /// at once. False: it was neither paused nor held.
+  virtual Result<bool> Unpause(const std::string& consumer, const OperatorAction& why) = 0;
+
   /// Where a partition of a topic, or all that are known, go on: `inbox.resume` in the audit trail. Whoever has it is
   /// fenced, and takes it up within seconds. Returns how many; kRejected (`unknown_partition`) when there is none.
   virtual Result<std::int64_t> Resume(const std::string& consumer, const std::string& topic,
@@ -172,6 +210,18 @@ Error UnknownPartition(std::string_view consumer, std::string_view topic, std::o
 Error ConsumerAttached(std::string_view consumer, const Partition& partition);
 /// kRejected (`too_old`).
 Error TooOldToRetry(std::string_view consumer, const EventId& id);
+/// kRejected: `not_found`.
+Error NoParkedVersion(std::string_view consumer, const GapChoice& which);
+/// kRejected: `no_gap`.
+Error NoGap(std::string_view consumer, const EventId& id, std::optional<std::int64_t> version, std::int64_t seen);
+/// kRejected: `not_first_gap`.
+Error NotFirstGap(std::string_view consumer, const EventId& first, std::int64_t version);
+/// AuditRecord::target of `inbox.accept_gap`.
+std::string AcceptGapTarget(std::string_view consumer, const AcceptedGap& gap);
+/// Whether this event, the lowest parked version of its aggregate above `seen`, waits for versions before it.
+bool WaitsForGap(const ParkedEvent& event, std::int64_t seen);
+/// The error_code of events that wait for an earlier version.
+inline constexpr std::string_view kVersionGapCode = "version_gap";
 /// The error_code of events that were skipped because they are older than what the consumer remembers.
 inline constexpr std::string_view kTooOldCode = "too_old";
 /// AuditRecord::target of `inbox.resume`, for example `orders/3 of billing from beginning`.

@@ -40,7 +40,7 @@ struct RouteSummary {
   /// limited, which wait on purpose; empty when there is none.
   std::optional<std::chrono::microseconds> oldest_pending = {};
 
-  std::int64_t waiting = 0;  ///< set aside behind another, or until its time comes
+  std::int64_t waiting = 0;  ///< behind a failed event of its key, for a missing topic, or for its time
   std::int64_t failed = 0;   ///< will be tried again
   std::int64_t dead = 0;     ///< waits for a person, and its followers for it
   bool aside_exact = true;   ///< otherwise there are more

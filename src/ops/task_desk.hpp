@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sealane/event_id.hpp"
@@ -58,6 +59,47 @@ struct TaskFilter {
   std::size_t limit = 50;
 };
 
+/// A target that an operator has paused.
+struct TargetPause {
+  Timestamp at{};
+  std::string actor;
+  std::string reason;
+};
+
+/// A target that dispatchers find down.
+struct TargetDown {
+  std::int64_t dispatchers = 0;  ///< how many of them
+  Timestamp since{};
+  Timestamp next_probe_at{};  ///< the first of any
+  bool probing = false;       ///< that time has come: a probe is under way, or waits for a task that is due
+  std::string error_code = {};
+  std::string error_message = {};
+};
+
+/// A target, as an operator sees it.
+struct TargetSummary {
+  std::string target;
+  std::optional<TargetPause> pause = {};
+  std::optional<TargetDown> down = {};
+  std::int64_t due = 0;                         ///< bounded by TaskCounts::kCountMax
+  std::optional<Timestamp> oldest_due_at = {};  ///< of those
+  std::optional<Timestamp> next_due_at = {};    ///< when nothing is due: of the first that will be
+  std::int64_t in_flight = 0;                   ///< SENDING, at any dispatcher
+
+  /// `paused`, `open`, `half-open` or `closed`: what keeps its tasks from being sent, if anything.
+  std::string_view state() const {
+    if (pause) return "paused";
+    if (!down) return "closed";
+    return down->probing ? "half-open" : "open";
+  }
+};
+
+enum class PauseOutcome : std::uint8_t {
+  kPaused,
+  kAlready,  ///< it was paused before, and stays as it was
+  kUnknown,  ///< no task was ever enqueued for it, and the caller does not know it either
+};
+
 /// Port: what operators see of tasks and do about them. Every change and its audit record commit together. One
 /// connection, not thread-safe. Limits are at least 1 and at most kDeadLettersMax.
 class TaskDesk {
@@ -74,6 +116,14 @@ class TaskDesk {
   /// Gives a PENDING, FAILED or DEAD one up, `task.discard` in the audit trail; what is SENDING cannot be called
   /// back: it stays. Returns how many.
   virtual Result<std::int64_t> Discard(const EventId& id, const OperatorAction& why) = 0;
+
+  /// Targets that are paused or down or have tasks that are neither over nor dead, by name.
+  virtual Result<std::vector<TargetSummary>> Targets() = 0;
+  /// No dispatcher claims tasks of the target until Resume(); attempts under way go on. `task.pause` in the audit
+  /// trail. `is_known`: there is such a target, even if no task was enqueued for it.
+  virtual Result<PauseOutcome> Pause(const std::string& target, bool is_known, const OperatorAction& why) = 0;
+  /// False: it is not paused. `task.resume` in the audit trail.
+  virtual Result<bool> Resume(const std::string& target, const OperatorAction& why) = 0;
 };
 
 }  // namespace sealane

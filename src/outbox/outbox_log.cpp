@@ -1,5 +1,6 @@
 #include "outbox/outbox_log.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace sealane {
@@ -18,6 +19,13 @@ std::optional<ParkedState> ParseParkedState(std::string_view text) {
     if (kParkedNames[i] == text) return static_cast<ParkedState>(i);
   }
   return std::nullopt;
+}
+
+void SortByTime(Page& page) {
+  std::stable_sort(page.entries.begin(), page.entries.end(), [](const LogEntry& a, const LogEntry& b) {
+    return DelayedPlace{a.event.available_at.value_or(Timestamp{}), a.seq} <
+           DelayedPlace{b.event.available_at.value_or(Timestamp{}), b.seq};
+  });
 }
 
 Error OrderChanged(std::string_view route, std::string_view recorded, std::string_view wanted, std::int64_t parked,

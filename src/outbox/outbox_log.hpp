@@ -71,14 +71,12 @@ struct Membership {
   std::int32_t lanes = 0;        ///< how many the outbox has
   std::int32_t live_relays = 1;  ///< of this route, this one included
   std::vector<LaneLease> held;   ///< still ours, now for another ttl; a lane that is missing is lost
-  /// Rows parked on this route, those that wait for a topic left out (bounded count, see kParkedCountMax).
-  std::int64_t parked = 0;
-  bool paused = false;  ///< an operator has paused the whole route
+  bool changes = false;          ///< operators changed parked events of this route: see TakeChanges()
+  bool paused = false;           ///< an operator has paused the whole route
   std::vector<TenantRule> tenants;
 
-  static constexpr std::int64_t kParkedCountMax = 100'000;
-  /// More units than this are not kept in mind by anybody. Far above kParkedCountMax, where relays stop to set aside.
-  static constexpr std::int64_t kBlockedUnitsMax = 10 * kParkedCountMax;
+  /// More order keys than this are not held back by one relay.
+  static constexpr std::int64_t kBlockedUnitsMax = 1'000'000;
 };
 
 /// The newest moment up to which the log may be read. What is read up to it survives a crash of the store: nothing
@@ -127,7 +125,7 @@ struct ReadRequest {
 
 /// Life of an event that was set aside.
 enum class ParkedState : std::uint8_t {
-  kWaiting,    ///< an earlier event of its unit is parked, or it is not available yet
+  kWaiting,    ///< an earlier event of its unit is parked
   kFailed,     ///< will be retried
   kDead,       ///< waits for a person
   kDiscarded,  ///< given up by a person; kept as a record
@@ -147,10 +145,11 @@ struct ParkChange {
   std::string tenant;
   std::string topic;
   std::string key;
+  Timestamp appended_at{};
+  std::int64_t payload_bytes = 0;
   ParkedState state = ParkedState::kWaiting;
   std::int32_t attempts = 0;
   std::optional<std::chrono::milliseconds> retry_after = {};  ///< from now, by the store's clock
-  std::optional<Timestamp> not_before = {};                   ///< instead: an event's available_at
   std::string error_code = {};                                ///< with a message: a failure now
   std::string error_message = {};
   bool holds_followers = true;  ///< false: dead, and the events behind it go on
@@ -167,6 +166,56 @@ struct Unpark {
   std::string waits_for = {};
 };
 
+/// An event whose `available_at` has not come yet: the position moves past it, and it is kept by its time. It has not
+/// failed, holds back nothing, and there may be any number of them.
+struct DelayChange {
+  LaneLease lease;
+  std::int64_t seq = 0;
+  std::uint64_t place = 0;
+  EventId id;
+  std::string tenant;
+  Timestamp appended_at{};
+  Timestamp due_at{};
+  std::int64_t payload_bytes = 0;
+};
+
+/// A delayed event was published or parked: it is not kept by its time any more.
+struct Undelay {
+  LaneLease lease;
+  std::int64_t seq = 0;
+};
+
+/// A place among the delayed events, which are ordered by their time, then by seq.
+struct DelayedPlace {
+  Timestamp due_at{};
+  std::int64_t seq = 0;
+  friend auto operator<=>(const DelayedPlace&, const DelayedPlace&) = default;
+};
+
+struct DelayedRequest {
+  std::span<const LaneLease> leases;
+  std::span<const std::string> but_tenants = {};
+  DelayedPlace from = {};             ///< what stands up to here was read before, or is not asked for
+  std::size_t rows_max = 1'000;       ///< looked at, whoever's they are
+  std::size_t bytes_max = 1'048'576;  ///< exceeded only by a page with a single entry
+};
+
+/// Delayed events whose time has come.
+struct DelayedPage {
+  Page page;                  ///< entries in the order of their places
+  DelayedPlace next;          ///< where to read on
+  bool caught_up = false;     ///< nothing after `next` is due yet
+  std::vector<Undelay> gone;  ///< whose row is gone from the log
+  /// The first that is due and left out, because the position of its lane has not passed it yet: an earlier event of
+  /// its key may still be on its way.
+  std::optional<DelayedPlace> behind = {};
+  /// When `caught_up`: until the first event after `next` is due; empty: there is none.
+  std::optional<std::chrono::milliseconds> next_due_in = {};
+};
+
+/// Puts the entries of a page of delayed events into the order of their places.
+void SortByTime(Page& page);
+
 /// Everything a relay writes about its progress, in one transaction. Each part counts only when the store still knows
 /// the relay as the owner of that lane with that epoch.
 struct SettleRequest {
@@ -179,8 +228,12 @@ struct SettleRequest {
   std::vector<Progress> progress;
   std::vector<ParkChange> park;
   std::vector<Unpark> unpark;
+  std::vector<DelayChange> delay = {};
+  std::vector<Undelay> undelay = {};
 
-  bool empty() const { return progress.empty() && park.empty() && unpark.empty(); }
+  bool empty() const {
+    return progress.empty() && park.empty() && unpark.empty() && delay.empty() && undelay.empty();
+  }
 };
 
 struct SettleReport {
@@ -188,11 +241,22 @@ struct SettleReport {
       fenced;  ///< lanes of the request that belong to somebody else by now: nothing of theirs was written
 };
 
-/// A unit that is set aside and has something that may be tried now. Its events can lie in several lanes when the
-/// route's order spans lanes; then one relay has all of them.
+/// A unit that is held back. Its events can lie in several lanes when the route's order spans lanes; then one relay
+/// has all of them.
 struct DueUnit {
   LaneLease lease;  ///< of its first event
   std::string unit;
+};
+
+/// What holds back a unit: the first of its parked events.
+struct BlockedUnit {
+  LaneLease lease;
+  std::string unit;
+  std::string tenant;
+  std::int64_t seq = 0;
+  bool dead = false;                    ///< it waits for a person
+  std::chrono::milliseconds due_in{0};  ///< otherwise: until it may be tried, by the store's clock
+  std::int64_t events = 1;              ///< parked in the unit, those that hold back nothing left out
 };
 
 /// A parked event that is tried again.
@@ -201,6 +265,30 @@ struct ParkedEntry {
   ParkedState state = ParkedState::kWaiting;
   std::int32_t attempts = 0;
   std::string destination = {};  ///< the topic that an operator chose for it; empty: the route's own choice
+};
+
+/// The events of a unit that come next, in order: up to the first that is dead, or whose time has not come.
+struct ParkedUnit {
+  std::vector<ParkedEntry> entries = {};
+  enum class Rest : std::uint8_t {
+    kNothing,  ///< nothing of the unit is parked behind them
+    kMore,     ///< more than were asked for, or than fit
+    kDead,     ///< one that waits for a person
+    kLater,    ///< one whose time comes in `due_in`, or which the position has not passed yet
+    kGone,     ///< one whose row is gone from the log; it waits for a person
+  };
+  Rest rest = Rest::kNothing;
+  std::chrono::milliseconds due_in{0};
+  EventId gone = {};
+};
+
+/// Until something is asked for again that the position of its lane has not passed.
+inline constexpr std::chrono::milliseconds kBehindPosition{200};
+
+struct ParkedBatch {
+  Page page;  ///< of all of them
+  std::vector<ParkedUnit>
+      units;  ///< of the request, in its order; the last ones may be missing when the page is full
 };
 
 /// A topic that the destination did not have when events for it came.
@@ -230,11 +318,13 @@ class OutboxLog {
 
   // ---- leases ----
 
-  /// Says that this relay lives, and extends every lease it holds to now + ttl. Leases that ran out are lost, also
+  // A relay has one lease for all its lanes.
+
+  /// Says that this relay lives, and extends its lease to now + ttl. The lanes of a lease that ran out are lost, also
   /// when nobody has taken them yet.
   virtual Result<Membership> Beat(std::chrono::milliseconds ttl) = 0;
-  /// Takes up to `max` lanes that are free or whose lease ran out, each with the next epoch. Never waits for another
-  /// relay that does the same.
+  /// Takes up to `max` lanes that are free or whose lease ran out, each with the next epoch. When there are any, this
+  /// relay lives, and its lease ends at now + ttl or later. Never waits for another relay that does the same.
   virtual Result<std::vector<LaneGrant>> Claim(std::int32_t max, std::chrono::milliseconds ttl) = 0;
   /// Gives lanes back, so that others can take them at once.
   virtual Status Release(std::span<const LaneLease> leases) = 0;
@@ -256,17 +346,24 @@ class OutboxLog {
   virtual Result<SettleReport> Settle(const SettleRequest& request) = 0;
 
   // ---- what was set aside ----
+  //
+  // What is parked, waits for a topic or for its time is read only once the stored position of its lane has passed
+  // it. Before that an earlier event of its key may not be published yet: by this relay, or by one before it that
+  // died.
 
   /// Units of these lanes with something that holds back their followers (everything but DISCARDED and skipped). When
-  /// there are more than Membership::kBlockedUnitsMax, one more than that many.
-  virtual Result<std::vector<DueUnit>> BlockedUnits(std::span<const LaneLease> leases) = 0;
-  /// Units of these lanes whose first event may be tried now and is not of one of these tenants, at most `limit`.
-  virtual Result<std::vector<DueUnit>> DueUnits(std::span<const LaneLease> leases,
-                                                std::span<const std::string> but_tenants, std::size_t limit) = 0;
-  /// The events of a unit that come next, in order: stops before the first that is dead, or whose time has not come.
-  /// `entries` and the page belong together. An event whose row is gone from the log comes out as kCorrupt
-  /// (`parked_row_missing`).
-  virtual Result<Page> ReadParked(const DueUnit& unit, std::size_t limit, std::vector<ParkedEntry>& entries) = 0;
+  /// there are more than Membership::kBlockedUnitsMax, one more than that many. Reads all that is parked: for lanes
+  /// that were just taken, and now and then to be sure.
+  virtual Result<std::vector<BlockedUnit>> BlockedUnits(std::span<const LaneLease> leases) = 0;
+  /// The same of these units alone; one that holds back nothing is left out.
+  virtual Result<std::vector<BlockedUnit>> BlockedUnits(std::span<const DueUnit> units) = 0;
+  /// Units of these lanes in which an operator has changed something, at most `limit`. The store forgets them with
+  /// this call: whoever does not get its answer has to read BlockedUnits() anew.
+  virtual Result<std::vector<DueUnit>> TakeChanges(std::span<const LaneLease> leases, std::size_t limit) = 0;
+  /// What comes next in each of these units, at most `limit` events of each and `bytes_max` in all (exceeded only by
+  /// a page with a single entry).
+  virtual Result<ParkedBatch> ReadParked(std::span<const DueUnit> units, std::size_t limit,
+                                         std::size_t bytes_max) = 0;
 
   // ---- what waits for a topic ----
 
@@ -278,6 +375,12 @@ class OutboxLog {
   virtual Result<Page> ReadWaiting(const std::string& topic, std::span<const LaneLease> leases,
                                    std::span<const std::string> but_tenants, std::size_t limit,
                                    std::size_t bytes_max) = 0;
+
+  // ---- what waits for its time ----
+
+  /// The next delayed events of these lanes whose time has come by the store's clock and which are of none of these
+  /// tenants. Costs as much as it looks at, however many wait for a later time.
+  virtual Result<DelayedPage> ReadDelayed(const DelayedRequest& request) = 0;
 
   // ---- what the route was set up with ----
 

@@ -10,7 +10,6 @@
 #include "base/hex.hpp"
 #include "base/time_text.hpp"
 #include "core/headers_json.hpp"
-#include "core/lane.hpp"
 #include "postgres/binary_format.hpp"
 
 namespace sealane::postgres {
@@ -180,7 +179,8 @@ void EncodeAsks(std::span<const NewEntry> entries, Columns& columns) {
 template <class Columns>
 void EncodeFields(std::span<const NewEntry> entries, Columns& columns) {
   Column(columns, kUuid, entries, [&](const NewEntry& e) { columns.Uuid(e.envelope.id.bytes()); });
-  Column(columns, kInt4, entries, [&](const NewEntry& e) { columns.Int4(LaneHash(e.envelope.key)); });
+  // The server computes the key's lane: it would not take our word for it, and computing is as cheap as comparing.
+  Column(columns, kInt4, entries, [&](const NewEntry&) { columns.Null(); });
   TextColumn(columns, entries, &Envelope::tenant);
   Column(columns, kText, entries, [&](const NewEntry& e) { columns.Text(ToString(e.envelope.kind)); });
   TextColumn(columns, entries, &Envelope::topic);

@@ -156,7 +156,7 @@ Result<std::vector<DeadLetter>> PostgresDeadLetters::Select(Conditions condition
       " p.state, p.skipped, p.attempts, {1}, {2}, {3}, p.error_code, p.error_message,"
       " CASE WHEN p.state = 'DISCARDED' OR p.skipped THEN 0 ELSE"
       " (SELECT count(*) FROM {0}.parked f WHERE f.route = p.route AND f.lane = p.lane AND f.unit = p.unit"
-      " AND f.seq > p.seq AND f.state <> 'DISCARDED' AND NOT f.skipped) END"
+      " AND f.seq > p.seq AND f.state <> 'DISCARDED' AND NOT f.skipped AND f.waits_for IS NULL) END"
       " FROM {0}.parked p WHERE {4} ORDER BY {5} LIMIT {6}::int8",
       schema_, Micros("p.next_attempt_at"), Micros("p.first_failed_at"), Micros("p.last_failed_at"), conditions.sql,
       kLongestWaitingFirst, limit_parameter);

@@ -52,8 +52,10 @@ Status ReadLog(PGconn* connection, const std::string& schema, DoctorFacts& facts
           connection,
           fmt::format("select (select seqcache from pg_sequence "
                       "         where seqrelid = pg_get_serial_sequence('{0}.outbox', 'seq')::regclass), "
-                      "(select (attidentity = 'a')::int from pg_attribute "
-                      "  where attrelid = '{0}.outbox'::regclass and attname = 'seq'), "
+                      "(select count(*) from pg_attrdef d join pg_attribute a on a.attrelid = d.adrelid "
+                      "    and a.attnum = d.adnum "
+                      "  where d.adrelid = '{0}.outbox'::regclass and a.attname = 'seq' "
+                      "    and pg_get_expr(d.adbin, d.adrelid) ~ 'pg_current_xact_id.*THEN nextval'), "
                       // Partitions are named by their day; see ensure_partitions().
                       "(select count(*) from pg_inherits i join pg_class c on c.oid = i.inhrelid "
                       "  where i.inhparent = '{0}.outbox'::regclass "
@@ -62,7 +64,7 @@ Status ReadLog(PGconn* connection, const std::string& schema, DoctorFacts& facts
                       "(select (pg_relation_size('{0}.outbox_default') > 0)::int)",
                       schema)));
   facts.sequence_cache = IntAt(row, 0, 0);
-  facts.identity_always = IntAt(row, 0, 1) == 1;
+  facts.xid_before_seq = IntAt(row, 0, 1) == 1;
   facts.days_ahead = static_cast<std::int32_t>(IntAt(row, 0, 2));
   facts.default_partition_used = IntAt(row, 0, 3) == 1;
   return Ok();

@@ -35,7 +35,7 @@ struct DoctorFacts {
   bool sequence_behind = false;  ///< it stands before numbers that are published already
 
   std::int64_t sequence_cache = 1;  ///< of the log's sequence
-  bool identity_always = true;      ///< nobody can choose a sequence number
+  bool xid_before_seq = true;       ///< the default of outbox.seq takes the transaction's number first
   std::int32_t days_ahead = 0;      ///< with a partition of their own, today not counted
   bool default_partition_used = false;
   bool is_superuser = false;

@@ -150,6 +150,14 @@ class PostgresInboxDesk final : public InboxDesk {
   Result<std::int64_t> Resume(const std::string& consumer, const std::string& topic,
                               std::optional<std::int32_t> partition, const ResumePoint& from,
                               const OperatorAction& why) override;
+  Result<AcceptedGap> AcceptGap(const std::string& consumer, const GapChoice& which,
+                                const OperatorAction& why) override;
+  Result<bool> Pause(const std::string& consumer, const OperatorAction& why) override {
+    return SetPause("operator_inbox_pause", consumer, why);
+  }
+  Result<bool> Unpause(const std::string& consumer, const OperatorAction& why) override {
+    return SetPause("operator_inbox_unpause", consumer, why);
+  }
   Result<RemoveReport> Remove(const std::string& consumer, bool although_attached, std::size_t limit,
                               const OperatorAction& why) override;
 
@@ -167,6 +175,7 @@ class PostgresInboxDesk final : public InboxDesk {
   Result<std::vector<ParkedRow>> SelectParked(Conditions conditions, std::size_t limit);
   Result<std::int64_t> MakeDue(const ParkedFilter& which, const std::optional<EventId>& id, bool may_apply_twice,
                                const OperatorAction& why);
+  Result<bool> SetPause(std::string_view function, const std::string& consumer, const OperatorAction& why);
   /// A change and its audit records, which are one statement; returns how many events.
   Result<std::int64_t> Change(std::string_view sql, std::span<const TextParameter> parameters);
 
@@ -185,7 +194,11 @@ Status PostgresInboxDesk::RequireConsumer(const std::optional<std::string>& cons
 }
 
 Result<std::vector<InboxSummary>> PostgresInboxDesk::Summaries() {
-  SEALANE_ASSIGN_OR_RETURN(const PgResult result, Run("SELECT name, mode FROM {0}.inbox_consumer ORDER BY name"));
+  SEALANE_ASSIGN_OR_RETURN(
+      const PgResult result,
+      Run(fmt::format("SELECT name, mode, {}, pause_actor, pause_reason, {}, hold_code, hold_message"
+                      " FROM {{0}}.inbox_consumer ORDER BY name",
+                      Micros("paused_at"), Micros("held_at"))));
   std::vector<InboxSummary> summaries;
   for (int row = 0; row < PQntuples(result.get()); ++row) {
     InboxSummary& summary = summaries.emplace_back();
@@ -197,6 +210,11 @@ Result<std::vector<InboxSummary>> PostgresInboxDesk::Summaries() {
           .WithHint("look at the row in the table inbox_consumer");
     }
     summary.mode = *mode;
+    if (const auto at = OptionalTime(result, row, 2)) {
+      summary.pause = ConsumerPause{*at, Text(result, row, 3), Text(result, row, 4)};
+    }
+    summary.held_at = OptionalTime(result, row, 5);
+    if (!IsNull(result, row, 6)) summary.hold = ConsumerHold{Text(result, row, 6), Text(result, row, 7)};
     SEALANE_RETURN_IF_ERROR(CountReceipts(summary));
     SEALANE_RETURN_IF_ERROR(CountParked(summary));
     SEALANE_ASSIGN_OR_RETURN(summary.partitions, ReadPositions(summary.consumer));
@@ -393,6 +411,43 @@ Result<std::int64_t> PostgresInboxDesk::Skip(const std::string& consumer, const 
   SEALANE_RETURN_IF_ERROR(RequireConsumer(consumer));
   const std::array<TextParameter, 4> parameters = {consumer, id.ToString(), why.actor, why.reason};
   return Change("SELECT {0}.operator_inbox_skip($1, $2::uuid, $3, $4)", parameters);
+}
+
+Result<AcceptedGap> PostgresInboxDesk::AcceptGap(const std::string& consumer, const GapChoice& which,
+                                                 const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  SEALANE_RETURN_IF_ERROR(RequireConsumer(consumer));
+  const std::array<TextParameter, 7> parameters = {
+      consumer,
+      which.event_id ? TextParameter(which.event_id->ToString()) : std::nullopt,
+      which.aggregate.tenant,
+      which.aggregate.type,
+      which.aggregate.id,
+      why.actor,
+      why.reason};
+  const auto changed =
+      Run("SELECT outcome, event, version, seen FROM {0}.operator_inbox_accept_gap($1, $2::uuid, $3, $4, $5, $6, $7)",
+          parameters);
+  if (!changed) return ChangeFailed(connection_.get(), changed.error());
+  if (PQntuples(changed->get()) == 0) return NoParkedVersion(consumer, which);
+  const std::string_view outcome = TextAt(*changed, 0, 0);
+  const auto id = EventId::Parse(TextAt(*changed, 0, 1));
+  SEALANE_ASSERT(id.has_value(), "an id column holds an id");
+  const std::optional<std::int64_t> version =
+      IsNull(*changed, 0, 2) ? std::nullopt : std::optional(IntAt(*changed, 0, 2));
+  if (outcome == "not_first") return NotFirstGap(consumer, *id, version.value_or(0));
+  if (outcome == "no_gap") return NoGap(consumer, *id, version, IntAt(*changed, 0, 3));
+  return AcceptedGap{*id, version.value_or(0), IntAt(*changed, 0, 3)};
+}
+
+Result<bool> PostgresInboxDesk::SetPause(std::string_view function, const std::string& consumer,
+                                         const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  SEALANE_RETURN_IF_ERROR(RequireConsumer(consumer));
+  const std::array<TextParameter, 3> parameters = {consumer, why.actor, why.reason};
+  const auto changed = Run(fmt::format("SELECT {{0}}.{}($1, $2, $3)", function), parameters);
+  if (!changed) return ChangeFailed(connection_.get(), changed.error());
+  return IsTrue(*changed, 0, 0);
 }
 
 // ---- positions

@@ -46,13 +46,18 @@ class PostgresInbox final : public InboxStore {
     return ExamineStatement(session_.get(), sql, values);
   }
 
-  Result<std::vector<std::string>> DueUnits(bool by_version, std::size_t limit) override {
-    return InboxParked(session_).DueUnits(by_version, limit);
+  Result<InboxLook> Look(bool by_version, std::size_t limit) override {
+    return InboxParked(session_).Look(by_version, limit);
   }
   Result<std::optional<RetryBatch>> OpenRetry(const std::string& unit, bool by_version,
                                               std::chrono::milliseconds patience) override {
     return InboxParked(session_).OpenRetry(unit, by_version, patience);
   }
+  Result<RetryGroup> OpenRetries(std::span<const std::string> units, bool by_version,
+                                 std::chrono::milliseconds patience) override {
+    return InboxParked(session_).OpenRetries(units, by_version, patience);
+  }
+  Status SetHold(const std::optional<ConsumerHold>& hold) override { return InboxParked(session_).SetHold(hold); }
 
   Result<std::vector<AttachedPartition>> Attach(std::span<const Partition> partitions,
                                                 std::size_t recent_max) override {
@@ -75,7 +80,7 @@ class PostgresInbox final : public InboxStore {
   }
   Status Calm(const AttachedPartition& partition) override { return InboxProgress(session_).Calm(partition); }
 
-  Result<InboxCounts> Count() override { return InboxParked(session_).Count(); }
+  Result<InboxCounts> Count(std::int64_t count_max) override { return InboxParked(session_).Count(count_max); }
 
   Status Tend() override {
     SEALANE_RETURN_IF_ERROR(session_.RequireIdle());

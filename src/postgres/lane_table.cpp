@@ -107,41 +107,39 @@ Status LaneTable::EnsureRoute() {
   return Ok();
 }
 
+// Writes one small row. A lease that ran out, that another relay took lanes of, or that another life of the server
+// gave out is not extended: a new one begins, under which no lane is held.
 Result<Membership> LaneTable::Beat(std::chrono::milliseconds ttl) {
-  const std::vector<TextParameter> parameters = {route_, owner_, Milliseconds(ttl),
-                                                 std::to_string(Membership::kParkedCountMax)};
+  const std::vector<TextParameter> parameters = {route_, owner_, Milliseconds(ttl)};
   SEALANE_ASSIGN_OR_RETURN(
       const PgResult result,
       Execute(connection_,
-              Sql("with member as ("
-                  "  insert into {s}.relay_member (route, owner, expires_at)"
-                  "  values ($1, $2, clock_timestamp() + $3::interval)"
-                  "  on conflict (route, owner) do update set expires_at = excluded.expires_at"
-                  "), mine as materialized ("
-                  "  select lane, claimed_on is not distinct from {s}.server_start() as valid from {s}.lane_state"
-                  "   where route = $1 and owner = $2 and expires_at > clock_timestamp() order by lane for update"
-                  "), stale as ("
-                  "  update {s}.lane_state l set owner = null, expires_at = '-infinity' from mine"
-                  "   where l.route = $1 and l.lane = mine.lane and not mine.valid"
-                  "), held as ("
-                  "  update {s}.lane_state l set expires_at = clock_timestamp() + $3::interval from mine"
-                  "   where l.route = $1 and l.lane = mine.lane and mine.valid returning l.lane, l.epoch"
+              Sql("with kept as ("
+                  "  update {s}.relay_member set expires_at = clock_timestamp() + $3::interval"
+                  "   where route = $1 and owner = $2 and lease is not null and expires_at > clock_timestamp()"
+                  "     and joined_on = {s}.server_start() returning lease"
+                  "), joined as ("
+                  "  insert into {s}.relay_member (route, owner, expires_at, joined_on, lease)"
+                  "  select $1, $2, clock_timestamp() + $3::interval, {s}.server_start(),"
+                  "         pg_current_xact_id()::text::int8 where not exists (select from kept)"
+                  "  on conflict (route, owner) do update"
+                  "    set expires_at = excluded.expires_at, joined_on = excluded.joined_on, lease = excluded.lease"
                   ")"
                   "select (select count(*) from {s}.lane_state where route = $1),"
                   "  1 + (select count(*) from {s}.relay_member"
                   "        where route = $1 and owner <> $2 and expires_at > clock_timestamp()),"
-                  "  (select count(*) from (select 1 from {s}.parked where route = $1 and state <> 'DISCARDED'"
-                  "                            and waits_for is null limit $4::int8) p),"
+                  "  exists (select from {s}.parked_change where route = $1),"
                   "  (select paused from {s}.route where name = $1),"
                   "  (select json_agg(json_build_object('tenant', tenant, 'paused', paused, 'rate_max', rate_max,"
                   "                                     'weight', weight) order by tenant)"
                   "     from {s}.tenant_rule where route = $1),"
-                  "  (select json_agg(json_build_array(lane, epoch) order by lane) from held)"),
+                  "  (select json_agg(json_build_array(lane, epoch) order by lane) from {s}.lane_state"
+                  "    where route = $1 and owner = $2 and lease = (select lease from kept))"),
               parameters));
   Membership membership{.lanes = static_cast<std::int32_t>(IntAt(result, 0, 0)),
                         .live_relays = static_cast<std::int32_t>(IntAt(result, 0, 1)),
                         .held = {},
-                        .parked = IntAt(result, 0, 2),
+                        .changes = TextAt(result, 0, 2) == "t",
                         .paused = TextAt(result, 0, 3) == "t",
                         .tenants = {}};
   if (!IsNull(result, 0, 4)) {
@@ -206,22 +204,64 @@ Status LaneTable::CheckServer() {
   return Ok();
 }
 
+// One statement, in this order:
+//   self    The relay's own row is locked before those of others, so that two that claim at once cannot wait for each
+//           other in a circle.
+//   dead    Leases that ran out, locked. A heartbeat under way has its row locked: it is skipped and counts as alive.
+//   One
+//           that was committed meanwhile is seen, because a locked row is looked at anew. One that comes now waits,
+//           and finds its lease ended.
+//   seen    Lanes whose lease is dead or does not exist any more. A lease is never given out twice, so what is not
+//   there
+//           does not come back.
+//   free    Locked, if still what was seen: whoever claimed one meanwhile has raised its epoch.
+//   ended   Whose lanes were taken cannot extend its lease, whatever the server's clock does.
 Result<std::vector<LaneGrant>> LaneTable::Claim(std::int32_t max, std::chrono::milliseconds ttl) {
   SEALANE_RETURN_IF_ERROR(CheckServer());
   const std::vector<TextParameter> parameters = {route_, owner_, Milliseconds(ttl), std::to_string(max)};
   SEALANE_ASSIGN_OR_RETURN(
       const PgResult result,
       Execute(connection_,
-              Sql("with free as materialized ("
-                  "  select lane from {s}.lane_state where route = $1 and expires_at <= clock_timestamp()"
-                  "     and (select home = here from {s}.check_server($1))"
-                  "   order by lane limit $4::int for update skip locked"
+              Sql("with self as materialized ("
+                  "  select lease, lease is not null and expires_at > clock_timestamp()"
+                  "         and joined_on = {s}.server_start() as counts"
+                  "    from {s}.relay_member where route = $1 and owner = $2 for update"
+                  "), dead as materialized ("
+                  "  select owner, lease from {s}.relay_member"
+                  "   where route = $1 and owner <> $2 and lease is not null and expires_at <= clock_timestamp()"
+                  "     and (select count(*) from self) >= 0"
+                  "     for update skip locked"
+                  "), seen as materialized ("
+                  "  select l.lane, l.epoch from {s}.lane_state l"
+                  "   where l.route = $1 and (select home = here from {s}.check_server($1))"
+                  "     and case when l.owner = $2"
+                  "              then not exists (select from self s where s.counts and s.lease = l.lease)"
+                  "              else exists (select from dead d where d.owner = l.owner and d.lease = l.lease)"
+                  "                   or not exists (select from {s}.relay_member m where m.route = l.route"
+                  "                                     and m.owner = l.owner and m.lease = l.lease) end"
+                  "), free as materialized ("
+                  "  select l.lane from {s}.lane_state l join seen s on s.lane = l.lane and s.epoch = l.epoch"
+                  "   where l.route = $1 order by l.lane limit $4::int for update of l skip locked"
+                  "), ended as ("
+                  "  update {s}.relay_member m set lease = null from dead d"
+                  "   where m.route = $1 and m.owner = d.owner and exists (select from free)"
+                  "), joined as ("
+                  "  insert into {s}.relay_member as m (route, owner, expires_at, joined_on, lease)"
+                  "  select $1, $2, clock_timestamp() + $3::interval, {s}.server_start(),"
+                  "         coalesce((select lease from self where counts), pg_current_xact_id()::text::int8)"
+                  "   where exists (select from free)"
+                  "  on conflict (route, owner) do update"
+                  "    set expires_at = case when m.lease = excluded.lease"
+                  "                          then greatest(m.expires_at, excluded.expires_at)"
+                  "                          else excluded.expires_at end,"
+                  "        joined_on = excluded.joined_on, lease = excluded.lease"
+                  "  returning lease"
                   ")"
                   "update {s}.lane_state l"
                   // A former life of the server may have given out epochs that this one knows nothing of.
-                  "   set owner = $2, expires_at = clock_timestamp() + $3::interval, claimed_on = {s}.server_start(),"
+                  "   set owner = $2, lease = joined.lease, claimed_on = {s}.server_start(),"
                   "       epoch = l.epoch + case when l.claimed_on = {s}.server_start() then 1 else 1000000 end"
-                  "  from free where l.route = $1 and l.lane = free.lane "
+                  "  from free, joined where l.route = $1 and l.lane = free.lane "
                   "returning l.lane, l.epoch, l.cursor_snapshot, l.cursor_low, l.cursor_high, l.window_snapshot,"
                   "  l.window_low, l.window_high, l.window_seq, l.apart, l.claimed_on"),
               parameters));
@@ -255,7 +295,7 @@ Status LaneTable::Release(std::span<const LaneLease> leases) {
           "    join unnest($3::smallint[], $4::int8[]) as g(lane, epoch) on g.lane = l.lane and g.epoch = l.epoch"
           "   where l.route = $1 and l.owner = $2 order by l.lane for update of l"
           ")"
-          "update {s}.lane_state l set owner = null, expires_at = '-infinity' from mine"
+          "update {s}.lane_state l set owner = null, lease = null from mine"
           " where l.route = $1 and l.lane = mine.lane"),
       parameters));
   return Ok();
@@ -268,7 +308,7 @@ Status LaneTable::Leave() {
               Sql("with mine as materialized ("
                   "  select lane from {s}.lane_state where route = $1 and owner = $2 order by lane for update"
                   "), freed as ("
-                  "  update {s}.lane_state l set owner = null, expires_at = '-infinity' from mine"
+                  "  update {s}.lane_state l set owner = null, lease = null from mine"
                   "   where l.route = $1 and l.lane = mine.lane"
                   ")"
                   "delete from {s}.relay_member where route = $1 and owner = $2"),
@@ -295,6 +335,8 @@ Result<bool> LaneTable::OthersDone(std::span<const LaneLease> mine, const Horizo
                   "select {s}.server_start() = $4::int8 and not exists ("
                   "  select from {s}.parked p join other l on l.lane = p.lane"
                   "   where p.route = $1 and p.waits_for is not null and p.state = 'WAITING') and not exists ("
+                  "  select from {s}.delayed d join other l on l.lane = d.lane"
+                  "   where d.route = $1 and d.due_at <= statement_timestamp()) and not exists ("
                   "  select from {s}.outbox o join other l on l.lane = o.lane"
                   "  left join lateral ("
                   "    select (f ->> 'cursor')::pg_snapshot as cursor, (f ->> 'window')::pg_snapshot as until,"

@@ -12,8 +12,11 @@ namespace sealane::postgres {
 
 /// Leases and positions: the rows of relay_member and lane_state, one per relay and one per lane.
 ///
-/// All times are the server's. Statements that touch several lanes lock them in the order of their numbers, so that a
-/// heartbeat and a settlement of the same relay cannot wait for each other in a circle.
+/// A relay has one lease for all its lanes, in its row of relay_member; a lane names the lease it was claimed under.
+/// So a heartbeat writes one row, and lanes of a lease that ended are free without being written.
+///
+/// All times are the server's. Statements that touch several lanes lock them in the order of their numbers, so that
+/// two statements of the same relay cannot wait for each other in a circle.
 class LaneTable {
  public:
   LaneTable(PGconn* connection, std::string quoted_schema, std::string route, std::string owner);

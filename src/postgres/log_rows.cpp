@@ -239,6 +239,10 @@ Page LogRows::Finish() && {
     for (const std::uint32_t i : order) sorted.push_back(entries_[i]);
     entries_ = std::move(sorted);
   }
+  return std::move(*this).FinishAsRead();
+}
+
+Page LogRows::FinishAsRead() && {
   Page page;
   page.bytes = bytes();
   page.entries = std::move(entries_);

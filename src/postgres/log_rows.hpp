@@ -34,6 +34,8 @@ class LogRows {
   std::size_t bytes() const;
   /// Sorted by seq.
   Page Finish() &&;
+  /// In the order in which they were added.
+  Page FinishAsRead() &&;
 
  private:
   struct Rows;

@@ -61,7 +61,8 @@ class PostgresLog final : public OutboxLog {
       return !(progress.positions == request.progress.front().positions) ||
              progress.window != request.progress.front().window;
     };
-    const bool several = !request.park.empty() || !request.unpark.empty() ||
+    const bool several = !request.park.empty() || !request.unpark.empty() || !request.delay.empty() ||
+                         !request.undelay.empty() ||
                          std::any_of(request.progress.begin(), request.progress.end(), differs);
     if (several) SEALANE_RETURN_IF_ERROR(Execute(connection_.get(), "begin"));
     Result<std::vector<Lane>> written = WriteAll(request);
@@ -79,15 +80,17 @@ class PostgresLog final : public OutboxLog {
     return report;
   }
 
-  Result<std::vector<DueUnit>> BlockedUnits(std::span<const LaneLease> leases) override {
+  Result<std::vector<BlockedUnit>> BlockedUnits(std::span<const LaneLease> leases) override {
     return parked_.Blocked(leases);
   }
-  Result<std::vector<DueUnit>> DueUnits(std::span<const LaneLease> leases, std::span<const std::string> but_tenants,
-                                        std::size_t limit) override {
-    return parked_.Due(leases, but_tenants, limit);
+  Result<std::vector<BlockedUnit>> BlockedUnits(std::span<const DueUnit> units) override {
+    return parked_.Blocked(units);
   }
-  Result<Page> ReadParked(const DueUnit& unit, std::size_t limit, std::vector<ParkedEntry>& entries) override {
-    return parked_.Read(unit, limit, entries);
+  Result<std::vector<DueUnit>> TakeChanges(std::span<const LaneLease> leases, std::size_t limit) override {
+    return parked_.TakeChanges(leases, limit);
+  }
+  Result<ParkedBatch> ReadParked(std::span<const DueUnit> units, std::size_t limit, std::size_t bytes_max) override {
+    return parked_.Read(units, limit, bytes_max);
   }
 
   Result<std::vector<WaitingTopic>> WaitingTopics(std::span<const LaneLease> leases, std::size_t limit) override {
@@ -98,6 +101,7 @@ class PostgresLog final : public OutboxLog {
                            std::size_t bytes_max) override {
     return parked_.ReadWaiting(topic, leases, but_tenants, limit, bytes_max);
   }
+  Result<DelayedPage> ReadDelayed(const DelayedRequest& request) override { return parked_.ReadDelayed(request); }
   Status KeepOrder(std::string_view order) override { return parked_.KeepOrder(order); }
 
   Result<TendReport> Tend() override {
@@ -117,14 +121,18 @@ class PostgresLog final : public OutboxLog {
          {"delete from {0}.settlement where ctid in (select ctid from {0}.settlement"
           " where route = $1 and at < clock_timestamp() - interval '7 days' order by at limit 20000)",
           "delete from {0}.tick where $1 <> '' and id in (select id from {0}.tick"
-          " where at < clock_timestamp() - interval '7 days' order by id limit 20000)",
-          "delete from {0}.relay_member"
-          " where route = $1 and expires_at < clock_timestamp() - interval '1 hour'"}) {
+          " where at < clock_timestamp() - interval '7 days' order by id limit 20000)"}) {
       SEALANE_ASSIGN_OR_RETURN(const PgResult result,
                                Execute(connection_.get(), fmt::format(fmt::runtime(sql), schema_), parameters));
       const std::string_view count = PQcmdTuples(result.get());
       report.forgotten += count.empty() ? 0 : std::stoll(std::string(count));
     }
+    SEALANE_RETURN_IF_ERROR(
+        Execute(connection_.get(),
+                fmt::format("delete from {}.relay_member"
+                            " where route = $1 and expires_at < clock_timestamp() - interval '1 hour'",
+                            schema_),
+                parameters));
     return report;
   }
 
@@ -138,6 +146,8 @@ class PostgresLog final : public OutboxLog {
     SEALANE_ASSIGN_OR_RETURN(std::vector<Lane> written, lanes_.Write(request.progress));
     SEALANE_RETURN_IF_ERROR(parked_.Park(request.park));
     SEALANE_RETURN_IF_ERROR(parked_.Unpark(request.unpark));
+    SEALANE_RETURN_IF_ERROR(parked_.Delay(request.delay));
+    SEALANE_RETURN_IF_ERROR(parked_.Undelay(request.undelay));
     return written;
   }
 

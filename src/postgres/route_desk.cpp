@@ -132,12 +132,13 @@ class PostgresRouteDesk final : public RouteDesk {
             "  p.seen, p.waiting, p.failed, p.dead"
             " from {s}.route r"
             " cross join lateral (select count(*) as lanes,"
-            "    count(*) filter (where owner is not null and expires_at > clock_timestamp()) as leased"
-            "   from {s}.lane_state where route = r.name) l"
+            "    count(*) filter (where m.expires_at > clock_timestamp()) as leased"
+            "   from {s}.lane_state s left join {s}.relay_member m using (route, owner, lease)"
+            "  where s.route = r.name) l"
             " cross join lateral (select count(*) as seen, count(*) filter (where state = 'WAITING') as waiting,"
             "    count(*) filter (where state = 'FAILED') as failed, count(*) filter (where state = 'DEAD') as dead"
             "   from (select state from {s}.parked where route = r.name and state <> 'DISCARDED' and not skipped"
-            "            and waits_for is null limit $1::int8) a) p"
+            "          union all select 'WAITING' from {s}.delayed where route = r.name limit $1::int8) a) p"
             " order by r.name collate \"C\"",
             kAsideMax));
     for (int row = 0; row < PQntuples(result.get()); ++row) {
@@ -256,7 +257,7 @@ class PostgresRouteDesk final : public RouteDesk {
         Ask("select m.route, m.owner, (extract(epoch from m.started_at) * 1000000)::bigint,"
             "  (extract(epoch from m.expires_at) * 1000000)::bigint, m.expires_at > clock_timestamp(),"
             "  (select count(*) from {s}.lane_state l where l.route = m.route and l.owner = m.owner"
-            "    and l.expires_at > clock_timestamp())"
+            "    and l.lease = m.lease and m.expires_at > clock_timestamp())"
             " from {s}.relay_member m order by m.route collate \"C\", m.owner collate \"C\" limit $1::int8",
             kRelaysMax));
     for (int row = 0; row < PQntuples(result.get()); ++row) {

@@ -103,6 +103,9 @@ class PostgresTaskDesk final : public TaskDesk {
     return MakeDue(id, {.limit = 1}, why);
   }
   Result<std::int64_t> Discard(const EventId& id, const OperatorAction& why) override;
+  Result<std::vector<TargetSummary>> Targets() override;
+  Result<PauseOutcome> Pause(const std::string& target, bool is_known, const OperatorAction& why) override;
+  Result<bool> Resume(const std::string& target, const OperatorAction& why) override;
 
  private:
   /// {0} is the schema.
@@ -193,6 +196,62 @@ Result<std::int64_t> PostgresTaskDesk::Discard(const EventId& id, const Operator
   SEALANE_RETURN_IF_ERROR(CheckAction(why));
   const std::array<TextParameter, 3> parameters = {id.ToString(), why.actor, why.reason};
   return Change("SELECT {0}.operator_task_discard($1::uuid, $2, $3)", parameters);
+}
+
+TargetSummary ReadTarget(FieldReader row) {
+  TargetSummary summary;
+  summary.target = row.Text();
+  const auto paused_at = row.OptionalTime();
+  TargetPause pause;
+  pause.actor = row.Text();
+  pause.reason = row.Text();
+  if (paused_at) {
+    pause.at = *paused_at;
+    summary.pause = std::move(pause);
+  }
+  summary.due = row.Int();
+  summary.oldest_due_at = row.OptionalTime();
+  summary.next_due_at = row.OptionalTime();
+  summary.in_flight = row.Int();
+  TargetDown down;
+  down.dispatchers = row.Int();
+  if (down.dispatchers == 0) return summary;
+  down.since = row.Time();
+  down.next_probe_at = row.Time();
+  down.probing = row.Truth();
+  down.error_code = row.Text();
+  down.error_message = row.Text();
+  summary.down = std::move(down);
+  return summary;
+}
+
+Result<std::vector<TargetSummary>> PostgresTaskDesk::Targets() {
+  const std::array<TextParameter, 2> parameters = {
+      std::to_string(TaskCounts::kCountMax),
+      std::to_string(std::chrono::milliseconds{TaskStore::kOutageKept}.count())};
+  SEALANE_ASSIGN_OR_RETURN(const PgResult result,
+                           Run("SELECT * FROM {0}.task_targets($1::int8, $2::int8)", parameters));
+  std::vector<TargetSummary> targets;
+  for (int row = 0; row < PQntuples(result.get()); ++row) targets.push_back(ReadTarget({result, row}));
+  return targets;
+}
+
+Result<PauseOutcome> PostgresTaskDesk::Pause(const std::string& target, bool is_known, const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  const std::array<TextParameter, 4> parameters = {target, is_known ? "t" : "f", why.actor, why.reason};
+  const auto outcome = Run("SELECT {0}.operator_task_pause($1, $2::bool, $3, $4)", parameters);
+  if (!outcome) return ChangeFailed(connection_.get(), outcome.error());
+  const std::string word = FieldReader(*outcome, 0).Text();
+  if (word == "paused") return PauseOutcome::kPaused;
+  return word == "already" ? PauseOutcome::kAlready : PauseOutcome::kUnknown;
+}
+
+Result<bool> PostgresTaskDesk::Resume(const std::string& target, const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  const std::array<TextParameter, 3> parameters = {target, why.actor, why.reason};
+  const auto resumed = Run("SELECT {0}.operator_task_resume($1, $2, $3)", parameters);
+  if (!resumed) return ChangeFailed(connection_.get(), resumed.error());
+  return FieldReader(*resumed, 0).Truth();
 }
 
 }  // namespace

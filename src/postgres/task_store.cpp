@@ -67,7 +67,9 @@ class PostgresTaskStore final : public TaskStore {
   Result<std::vector<ClaimedTask>> Claim(const TaskClaim& claim) override;
   Status Finish(const ClaimedTask& claimed, const AttemptReport& report, const TaskStep& step) override;
   Status Release(std::span<const ClaimedTask> claimed) override;
-  Result<std::optional<std::chrono::milliseconds>> NextDue(std::span<const std::string> targets) override;
+  Result<std::vector<TargetOutlook>> Outlook(std::span<const std::string> targets) override;
+  Status ReportOutage(std::string_view owner, std::string_view target,
+                      const std::optional<TargetOutage>& outage) override;
   Result<TaskCounts> Count() override;
   Result<std::int64_t> Prune(std::span<const std::string> targets, std::chrono::milliseconds age,
                              std::size_t limit) override;
@@ -97,7 +99,8 @@ Result<PgResult> PostgresTaskStore::Commit(std::vector<Call> calls) {
 Result<std::vector<ClaimedTask>> PostgresTaskStore::Claim(const TaskClaim& claim) {
   Call call = Function("task_claim");
   call.Text(FitForColumn(claim.owner))
-      .Texts(claim.targets, std::identity{})
+      .Texts(claim.targets, [](const TargetQuota& quota) { return std::string_view(quota.target); })
+      .Int8s(claim.targets, [](const TargetQuota& quota) { return Bounded(quota.limit); })
       .Int8(Bounded(claim.limit))
       .Int8(std::int64_t{claim.lease.count()});
   SEALANE_ASSIGN_OR_RETURN(const PgResult result, Commit({std::move(call)}));
@@ -112,7 +115,12 @@ Result<std::vector<ClaimedTask>> PostgresTaskStore::Claim(const TaskClaim& claim
 Status PostgresTaskStore::Finish(const ClaimedTask& claimed, const AttemptReport& report, const TaskStep& step) {
   std::vector<Call> calls;
   calls.push_back(Function("task_finish"));
-  calls.back().Uuid(claimed.id).Int8(claimed.claim).Text(ToString(step.state)).Int8(CountOf(step.retry_after));
+  calls.back()
+      .Uuid(claimed.id)
+      .Int8(claimed.claim)
+      .Text(ToString(step.state))
+      .Int8(CountOf(step.retry_after))
+      .Bool(step.counts);
   AddReport(report, calls.back());
   if (step.event) calls.push_back(AppendOf(schema_, *step.event));
   const auto finished = Commit(std::move(calls));
@@ -134,11 +142,29 @@ Status PostgresTaskStore::Release(std::span<const ClaimedTask> claimed) {
   return Ok();
 }
 
-Result<std::optional<std::chrono::milliseconds>> PostgresTaskStore::NextDue(std::span<const std::string> targets) {
+Result<std::vector<TargetOutlook>> PostgresTaskStore::Outlook(std::span<const std::string> targets) {
   SEALANE_ASSIGN_OR_RETURN(const PgResult result,
-                           Function("task_next_due").Texts(targets, std::identity{}).Run(connection_.get()));
-  const auto wait = OptionalInt(result, 0, 0);
-  return wait ? std::optional(std::chrono::milliseconds{*wait}) : std::nullopt;
+                           Function("task_outlook").Texts(targets, std::identity{}).Run(connection_.get()));
+  std::vector<TargetOutlook> outlooks;
+  for (int number = 0; number < PQntuples(result.get()); ++number) {
+    FieldReader row(result, number);
+    TargetOutlook& outlook = outlooks.emplace_back();
+    if (const auto wait = row.OptionalInt()) outlook.due_in = std::chrono::milliseconds{*wait};
+    outlook.paused = row.Truth();
+  }
+  return outlooks;
+}
+
+Status PostgresTaskStore::ReportOutage(std::string_view owner, std::string_view target,
+                                       const std::optional<TargetOutage>& outage) {
+  const TargetOutage known = outage.value_or(TargetOutage{});
+  Call call = Function("task_report_outage");
+  call.Text(FitForColumn(owner)).Text(target);
+  call.Int8(outage ? std::optional(std::int64_t{known.next_probe_in.count()}) : std::nullopt).Int4(known.failures);
+  call.Text(ColumnOf(known.code)).Text(ColumnOf(known.message));
+  call.Int8(std::int64_t{std::chrono::milliseconds{kOutageKept}.count()});
+  SEALANE_RETURN_IF_ERROR(Commit({std::move(call)}));
+  return Ok();
 }
 
 Result<TaskCounts> PostgresTaskStore::Count() {

@@ -439,8 +439,8 @@ void WindowReader::Adapt(std::size_t rows, std::size_t bytes, const ReadRequest&
   const double by_bytes =
       0.85 * static_cast<double>(request.bytes_max) / static_cast<double>(std::max<std::size_t>(bytes, 1));
   const double grown =
-      static_cast<double>(width_) * std::clamp(std::min(by_rows, by_bytes), 1 / kGrowthMax, kGrowthMax);
-  width_ = std::clamp(static_cast<std::int64_t>(grown), std::int64_t{1}, kWidthMax);
+      static_cast<double>(WidthFor(request)) * std::clamp(std::min(by_rows, by_bytes), 1 / kGrowthMax, kGrowthMax);
+  WidthFor(request) = std::clamp(static_cast<std::int64_t>(grown), std::int64_t{1}, kWidthMax);
 }
 
 // Rows with numbers below the window's lower bound: of transactions that were open at its beginning and are done now.
@@ -489,17 +489,18 @@ Result<Page> WindowReader::ReadStretch(const Window& window, const ReadRequest& 
     SEALANE_ASSIGN_OR_RETURN(std::optional<Page> page, ReadOldOnes(window, request, from_seq));
     if (page) return std::move(*page);
   }
-  if (width_ == 0) width_ = static_cast<std::int64_t>(request.entries_max);
+  std::int64_t& width = WidthFor(request);
+  if (width == 0) width = static_cast<std::int64_t>(request.entries_max);
   while (true) {
     // Never across the lower bound, so that a position on either side of it means the same to everybody.
     const std::int64_t bound = from_seq < window.from.low ? window.from.low : window.to.high;
-    const std::int64_t to_seq = std::min(from_seq + width_, bound);
+    const std::int64_t to_seq = std::min(from_seq + width, bound);
     LogRows rows;
     SEALANE_ASSIGN_OR_RETURN(const Fit fit, CopyOut(fmt::format("o.seq > {} and o.seq <= {} and {}", from_seq, to_seq,
                                                                 window.Conditions(schema_)),
                                                     request, rows));
     if (fit == Fit::kTooLarge) {
-      width_ = std::max<std::int64_t>(width_ / 4, 1);
+      width = std::max<std::int64_t>(width / 4, 1);
       continue;
     }
     Adapt(rows.size(), rows.bytes(), request);

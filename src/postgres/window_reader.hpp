@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -54,6 +55,9 @@ class WindowReader {
   Result<PgResult> ExecuteLong(const std::string& sql);
   std::string TenantCondition(const ReadRequest& request) const;
   std::string LaneCondition(const ReadRequest& request) const;
+  std::int64_t& WidthFor(const ReadRequest& request) {
+    return widths_[request.all_but || request.tenants.empty() ? 0 : 1];
+  }
   void Adapt(std::size_t rows, std::size_t bytes, const ReadRequest& request);
 
   PGconn* connection_;
@@ -68,7 +72,9 @@ class WindowReader {
   BootTime ticked_at_{0};
   std::int64_t ticked_high_ = -1;
   std::int64_t summarized_high_ = 0;
-  std::int64_t width_ = 0;         // of a stretch, in numbers
+  // Of a stretch, in numbers: for all tenants or all but some, and for some alone. What is dense for one is empty for
+  // the other.
+  std::array<std::int64_t, 2> widths_ = {0, 0};
   std::uint64_t on_disk_ = 0;      // the log is written up to here, at least
   std::optional<Position> dense_;  // after a stretch of old rows that had some
 };

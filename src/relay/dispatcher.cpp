@@ -11,8 +11,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kUnwrittenMax = 5'000;  // parked events before they are written down
-constexpr std::size_t kNamesMax = 100;        // error codes or topics counted by name; the rest is `other`
+// Parked and delayed events before they are written down: many are cheaper, few keep the others waiting for less
+// time.
+constexpr std::size_t kUnwrittenMax = 2'000;
+constexpr std::size_t kNamesMax = 100;  // error codes or topics counted by name; the rest is `other`
 // Positions that moved over nothing are written now and then, so that a successor does not start in the far past.
 constexpr std::chrono::seconds kMoveInterval{30};
 
@@ -25,12 +27,12 @@ std::uint64_t& CountOf(std::map<std::string, std::uint64_t>& counts, std::string
 }  // namespace
 
 std::uint64_t Dispatcher::Token::Pack() const {
-  return static_cast<std::uint64_t>(kind) << 62 | static_cast<std::uint64_t>(slot) << 32 | entry;
+  return static_cast<std::uint64_t>(kind) << 61 | static_cast<std::uint64_t>(slot) << 32 | entry;
 }
 
 Dispatcher::Token Dispatcher::Token::Unpack(std::uint64_t packed) {
-  return {.kind = static_cast<TokenKind>(packed >> 62),
-          .slot = static_cast<std::uint32_t>(packed >> 32 & 0x3fffffff),
+  return {.kind = static_cast<TokenKind>(packed >> 61),
+          .slot = static_cast<std::uint32_t>(packed >> 32 & 0x1fffffff),
           .entry = static_cast<std::uint32_t>(packed)};
 }
 
@@ -53,6 +55,7 @@ Result<Dispatcher::Step> Dispatcher::RunOnce(OutboxLog& log, Publisher& publishe
   Step step;
   step.submitted = SubmitAgain(publisher);
   step.submitted += SubmitWaited(publisher);
+  step.submitted += SubmitDelayed(publisher);
   step.submitted += SubmitPages(publisher);
   CrashPoint("relay.submitted");
 
@@ -65,6 +68,8 @@ Result<Dispatcher::Step> Dispatcher::RunOnce(OutboxLog& log, Publisher& publishe
   if (step.delivered > 0) CrashPoint("relay.delivered");
 
   SEALANE_RETURN_IF_ERROR(RetryParked(log, publisher));
+  SEALANE_RETURN_IF_ERROR(DrainDelayed(log, publisher));
+  ProbeFullTenants();
   if (SettleIsDue()) {
     SEALANE_ASSIGN_OR_RETURN(step.settled, Settle(log));
   }
@@ -86,27 +91,26 @@ void Dispatcher::DropLostLanes() {
   if (board_.generation() == seen_generation_) return;
   seen_generation_ = board_.generation();
   const std::vector<LeaseBoard::Held> held = board_.held();
-  std::size_t lost = 0;
+  std::vector<LaneLease> lost;
   for (const LaneLease lease : ledger_.leases()) {
     const bool ours = std::any_of(held.begin(), held.end(), [&](const auto& one) { return one.lease == lease; });
-    if (ours) continue;
-    LoseLane(lease);
-    ++lost;
+    if (!ours) lost.push_back(lease);
   }
-  if (lost == 0) return;
+  if (lost.empty()) return;
+  LoseLanes(lost);
   // Somebody else may own them by now: this relay, or its heartbeat, was asleep for too long. What is on its way
   // cannot be called back, but nothing more is sent.
-  counts_.fenced += lost;
+  counts_.fenced += lost.size();
   LogWarning("lease ran out", {{"store", options_.store},
                                {"route", options_.route},
                                {"owner", options_.owner},
-                               {"lanes", lost},
+                               {"lanes", lost.size()},
                                {"in_flight", inflight_}});
 }
 
-void Dispatcher::LoseLane(LaneLease lease) {
-  ledger_.Forget(lease);
-  parking_.Forget(lease);
+void Dispatcher::LoseLanes(std::span<const LaneLease> leases) {
+  for (const LaneLease lease : leases) ledger_.Forget(lease);
+  parking_.Forget(leases);
 }
 
 // ---- work ---------------------------------------------------------------------------------------
@@ -127,6 +131,10 @@ Status Dispatcher::TakeWork(OutboxLog& log) {
       ledger_.Split(*split);
     } else if (const auto* merged = std::get_if<FlowMerged>(&*work)) {
       ledger_.Merge(*merged);
+      // From here on the main flow carries its tenants.
+      for (const std::uint32_t slot : to_submit_) {
+        if (pages_[slot]->flow == merged->flow) pages_[slot]->overtaken = false;
+      }
     } else if (const auto* closing = std::get_if<LaneClosing>(&*work)) {
       ledger_.BeginClosing(closing->lease);
     }
@@ -143,23 +151,17 @@ Status Dispatcher::Open(OutboxLog& log, std::vector<LaneOpened>& opened) {
     leases.push_back(lane.lease);
   }
   opened.clear();
-  Result<std::vector<DueUnit>> blocked = BlockedUnits(log, leases);
-  if (!blocked) {
+  Result<std::vector<BlockedUnit>> blocked = BlockedUnits(log, leases);
+  const Status loaded = blocked ? LoadWaiting(log, leases) : Status(blocked.error());
+  if (!loaded) {
     // Without it followers could overtake. The lanes are dropped and come again with a new epoch.
-    for (const LaneLease lease : leases) {
-      LoseLane(lease);
-      board_.Drop(lease);
-    }
-    return std::move(blocked).error();
-  }
-  parking_.Load(*blocked);
-  if (Status loaded = LoadWaiting(log, leases); !loaded) {
-    for (const LaneLease lease : leases) {
-      LoseLane(lease);
-      board_.Drop(lease);
-    }
+    LoseLanes(leases);
+    for (const LaneLease lease : leases) board_.Drop(lease);
     return loaded;
   }
+  parking_.Load(*blocked, clock_.SinceBoot());
+  reconcile_at_ = std::max(reconcile_at_, clock_.SinceBoot() + kReconcileInterval);
+  RestartDelayed();
   CrashPoint("relay.opened");
   return Ok();
 }
@@ -170,6 +172,8 @@ void Dispatcher::AddPage(PageRead read) {
   page->flow = read.flow;
   page->lanes = std::move(read.lanes);
   page->store_boot = read.store_boot;
+  page->quiet = read.quiet;
+  page->overtaken = read.flow != kMainFlow;
   page->waiting = page->page.entries.size();
   Lane highest = 0;
   for (const LaneLease& lease : page->lanes) highest = std::max(highest, lease.lane);
@@ -190,8 +194,22 @@ void Dispatcher::AddPage(PageRead read) {
   if (pages_[slot]->done()) {
     FreeIfDone(slot);
   } else {
-    to_submit_.push_back(slot);
+    Enqueue(slot);
   }
+}
+
+// Events of the main flow go before those of tenants that run apart: what they wait for is a part of a small page and
+// not a backlog. A page that was begun is finished first.
+void Dispatcher::Enqueue(std::uint32_t slot) {
+  auto place = to_submit_.end();
+  if (!pages_[slot]->overtaken) {
+    others_at_ = clock_.SinceBoot();
+    while (place != to_submit_.begin() && pages_[*std::prev(place)]->overtaken &&
+           pages_[*std::prev(place)]->next_entry == 0) {
+      --place;
+    }
+  }
+  to_submit_.insert(place, slot);
 }
 
 void Dispatcher::FinishEntry(std::uint32_t slot) {
@@ -269,18 +287,20 @@ Dispatcher::Outcome Dispatcher::Handle(std::uint32_t slot, std::uint32_t index, 
     return Outcome::kFinished;
   }
   if (parking_.changes() >= kUnwrittenMax && !again) return Outcome::kStop;  // until they are written
-  // By the store's clock: ours may be hours off.
-  const bool early = entry.event.available_at &&
-                     *entry.event.available_at >
-                         page.store_boot + std::chrono::duration_cast<std::chrono::microseconds>(clock_.SinceBoot());
-  if (early || (!parking_.empty() && parking_.Blocks(UnitOf(entry)))) {
+  if (entry.event.available_at) {
+    // By the store's clock: ours may be hours off.
+    const std::chrono::microseconds due = *entry.event.available_at - page.store_boot;
+    if (due > clock_.SinceBoot()) {
+      Delay(entry, lease, due);
+      return Outcome::kFinished;
+    }
+    // A relay before this one may have kept it until its time, and died before its position came here.
+    if (!again) parking_.Undelay(lease, entry.seq);
+  }
+  if (!parking_.empty() && parking_.Blocks(UnitOf(entry))) {
     // What came back is few, and those it waits behind are not tried again before it has left the way.
     if (!again && ParkingIsFull()) return Outcome::kStop;
-    ParkChange change = ChangeOf(entry, lease);
-    if (early) change.not_before = entry.event.available_at;
-    parking_.Park(std::move(change));
-    if (options_.order != OrderMode::kNone) parking_.Block(UnitOf(entry), lease);
-    ++counts_.parked_total;
+    ParkFollower(entry, lease);
     return Outcome::kFinished;
   }
   if (!IsReadable(entry.event)) {
@@ -302,12 +322,15 @@ std::size_t Dispatcher::SubmitPages(Publisher& publisher) {
   std::size_t submitted = 0;
   if (!resend_.empty() || clock_.SinceBoot() < hold_until_) return submitted;
   blocked_by_parked_ = false;
+  const bool others = others_at_ && clock_.SinceBoot() - *others_at_ < kOthersMemory;
   while (!to_submit_.empty()) {
     const std::uint32_t slot = to_submit_.front();
     OpenPage& page = *pages_[slot];
     // A page that was not begun is left alone at the end; one that was is finished, or its events would come twice.
     if (draining_ && page.next_entry == 0) return submitted;
     while (page.next_entry < page.page.entries.size()) {
+      // What is on its way cannot be overtaken any more.
+      if (others && page.overtaken && inflight_ >= kApartEntries) return submitted;
       const Outcome outcome = Handle(slot, static_cast<std::uint32_t>(page.next_entry), false, publisher);
       if (outcome == Outcome::kStop) return submitted;
       ++page.next_entry;
@@ -396,6 +419,8 @@ void Dispatcher::OnDelivery(const Delivery& delivery, Publisher& publisher) {
       return OnRetry(delivery, token, publisher);
     case TokenKind::kWaited:
       return OnWaited(delivery, token);
+    case TokenKind::kDelayed:
+      return OnDelayed(delivery, token);
   }
 }
 
@@ -469,9 +494,10 @@ void Dispatcher::OnDeadLetter(const Delivery& delivery, Token token) {
   FreeIfDone(token.slot);
 }
 
-// Nobody looks after so many. The route waits until somebody has repaired what makes them fail.
+// The route waits until what makes them fail is repaired. Where tenants can be told apart, only theirs wait.
 bool Dispatcher::ParkingIsFull() {
-  const bool full = board_.parked() >= options_.parked_max;
+  const bool full = parking_.units() >= static_cast<std::size_t>(Membership::kBlockedUnitsMax) ||
+                    (SpansLanes(options_.order) && parking_.events() >= options_.parked_max);
   blocked_by_parked_ = blocked_by_parked_ || full;
   return full;
 }
@@ -495,24 +521,29 @@ void Dispatcher::NoteCopy(const Delivery& delivery, const LogEntry& entry) const
 }
 
 // Only somebody who wrote past the functions can have made such an event. It must not stop the others.
-void Dispatcher::RejectUnreadable(const LogEntry& entry, LaneLease lease, std::int32_t attempts) {
+void Dispatcher::RejectUnreadable(const LogEntry& entry, LaneLease lease, std::int32_t attempts, bool fresh) {
   const Delivery why{.status = DeliveryStatus::kNotPersisted,
                      .failure = FailureClass::kRejected,
                      .code = "bad_headers",
                      .message = "the stored headers are not a JSON object of texts"};
   CountFailure(why, entry, attempts);
-  ParkFailed(entry, lease, kDies, why, attempts);
+  ParkFailed(entry, lease, kDies, why, attempts, {}, fresh);
+}
+
+void Dispatcher::ParkFollower(const LogEntry& entry, LaneLease lease, std::string_view topic) {
+  parking_.Park(ChangeOf(entry, lease, topic), true, clock_.SinceBoot());
+  ++counts_.parked_total;
+  NoteParked(entry.event.tenant);
 }
 
 void Dispatcher::BlockFollowers(const LogEntry& entry, LaneLease lease, const Verdict& verdict,
                                 std::string_view topic) {
   const bool holds = verdict.state != ParkedState::kDead || options_.failures.dead_holds_followers;
-  if (options_.order != OrderMode::kNone && holds) parking_.Block(UnitOf(entry, topic), lease);
+  if (holds) parking_.Block(UnitOf(entry, topic), lease, entry.seq, entry.event.tenant);
 }
 
 void Dispatcher::ParkFailed(const LogEntry& entry, LaneLease lease, const Verdict& verdict, const Delivery& why,
-                            std::int32_t attempts, std::string_view topic) {
-  BlockFollowers(entry, lease, verdict, topic);
+                            std::int32_t attempts, std::string_view topic, bool fresh) {
   const bool dead = verdict.state == ParkedState::kDead;
   ParkChange change = ChangeOf(entry, lease, topic);
   change.state = verdict.state;
@@ -521,9 +552,10 @@ void Dispatcher::ParkFailed(const LogEntry& entry, LaneLease lease, const Verdic
   change.error_code = why.code;
   change.error_message = why.message;
   change.holds_followers = !dead || options_.failures.dead_holds_followers;
-  parking_.Park(std::move(change));
+  parking_.Park(std::move(change), fresh, clock_.SinceBoot());
   ++counts_.parked_total;
   if (dead) ++counts_.dead_total;
+  NoteParked(entry.event.tenant);
 }
 
 ParkChange Dispatcher::ChangeOf(const LogEntry& entry, LaneLease lease, std::string_view topic) {
@@ -534,11 +566,14 @@ ParkChange Dispatcher::ChangeOf(const LogEntry& entry, LaneLease lease, std::str
           .unit = std::string(UnitOf(entry, topic)),
           .tenant = std::string(entry.event.tenant),
           .topic = std::string(entry.event.topic),
-          .key = std::string(entry.event.key)};
+          .key = std::string(entry.event.key),
+          .appended_at = entry.appended_at,
+          .payload_bytes = static_cast<std::int64_t>(entry.event.payload.size())};
 }
 
 void Dispatcher::CountPublished(const LogEntry& entry) {
   ++counts_.published;
+  if (!full_.empty()) NotePassed(entry.event.tenant);
   counts_.published_bytes += entry.event.payload.size();
   if (last_topic_count_ == nullptr || last_topic_ != entry.event.topic) {
     last_topic_ = entry.event.topic;
@@ -607,7 +642,7 @@ Result<bool> Dispatcher::Settle(OutboxLog& log) {
                                                  {"lane", lane},
                                                  {"epoch", lease.epoch}});
       ++counts_.fenced;
-      LoseLane(lease);
+      LoseLanes(std::span(&lease, 1));
       board_.Drop(lease);
     }
   }
@@ -618,17 +653,18 @@ Status Dispatcher::ReleaseQuietLanes(OutboxLog& log) {
   std::vector<LaneLease> ready = ledger_.ReadyToRelease();
   // A message of a lane that another relay has by then could overtake, or be overtaken.
   std::erase_if(ready, [&](const LaneLease lease) {
-    return parking_.IsRunning(lease) || std::any_of(waited_.begin(), waited_.end(), [&](const auto& run) {
-             return run != nullptr && run->open > 0 && LeaseIn(*run, lease.lane) == lease;
-           });
+    return parking_.IsRunning(lease) ||
+           std::any_of(waited_.begin(), waited_.end(),
+                       [&](const auto& run) {
+                         return run != nullptr && run->open > 0 && LeaseIn(run->leases, lease.lane) == lease;
+                       }) ||
+           (delayed_ && delayed_->open > 0 && LeaseIn(delayed_->leases, lease.lane) == lease);
   });
   if (ready.empty() || parking_.has_changes()) return Ok();
   CrashPoint("relay.before_release");
   SEALANE_RETURN_IF_ERROR(log.Release(ready));
-  for (const LaneLease lease : ready) {
-    LoseLane(lease);
-    board_.Drop(lease);
-  }
+  LoseLanes(ready);
+  for (const LaneLease lease : ready) board_.Drop(lease);
   return Ok();
 }
 
@@ -636,7 +672,7 @@ Status Dispatcher::ReleaseQuietLanes(OutboxLog& log) {
 
 bool Dispatcher::quiet() const {
   const bool begun = !to_submit_.empty() && pages_[to_submit_.front()]->next_entry > 0;
-  return inflight_ == 0 && resend_.empty() && !begun && parking_.runs() == 0 && waited_runs_ == 0 &&
+  return inflight_ == 0 && resend_.empty() && !begun && parking_.runs() == 0 && waited_runs_ == 0 && !delayed_ &&
          !parking_.has_changes();
 }
 
@@ -656,6 +692,7 @@ std::size_t Dispatcher::GiveUp(Publisher& publisher) {
 void Dispatcher::FillGauges(RouteStats& stats) const {
   stats.inflight_messages = inflight_;
   stats.inflight_bytes = budget_.used();
+  stats.parked = parking_.events();
   std::optional<Timestamp> oldest;
   std::int64_t first_seq = 0;
   for (const auto& page : pages_) {

@@ -54,8 +54,8 @@ class Dispatcher {
   bool quiet() const;
   /// No page is waiting or on its way: together with a reader that has caught up this means drained.
   bool empty() const { return open_pages_ == 0 && quiet(); }
-  /// Whether events wait for a topic that the destination does not have.
-  bool waits() const { return !waiting_.empty(); }
+  /// Whether events wait for a topic that the destination does not have, or delayed ones may be due.
+  bool waits() const { return !waiting_.empty() || delayed_due_; }
   /// At the end of a drain that took too long: takes back what has no answer. Returns how many messages may be there
   /// all the same, and will come again.
   std::size_t GiveUp(Publisher& publisher);
@@ -67,11 +67,13 @@ class Dispatcher {
   void FillGauges(RouteStats& stats) const;
   /// Topics that are missing, as a problem beside which the route goes on; when there is no worse one.
   void ShowMissingTopics(RouteStats& stats) const;
+  /// Tenants that have as many parked events as they may, in the same way.
+  void ShowFullTenants(RouteStats& stats) const;
 
  private:
-  // Tokens say what a delivery belongs to: a page's entry, the copy of one for the dead-letter topic, a retry, or an
-  // event that waited for its topic.
-  enum class TokenKind : std::uint8_t { kEntry, kDeadLetter, kRetry, kWaited };
+  // Tokens say what a delivery belongs to: a page's entry, the copy of one for the dead-letter topic, a retry, an
+  // event that waited for its topic, or one that waited for its time.
+  enum class TokenKind : std::uint8_t { kEntry, kDeadLetter, kRetry, kWaited, kDelayed };
   struct Token {
     TokenKind kind = TokenKind::kEntry;
     std::uint32_t slot = 0;
@@ -81,16 +83,19 @@ class Dispatcher {
   };
 
   static constexpr std::int32_t kFirstAttempt = 1;
+  /// Between two readings of all that is parked, which find what was changed without a word to relays.
+  static constexpr std::chrono::seconds kReconcileInterval{60};
   static constexpr Verdict kDies{.kind = Verdict::Kind::kPark, .state = ParkedState::kDead};
 
   void DropLostLanes();
-  void LoseLane(LaneLease lease);
+  void LoseLanes(std::span<const LaneLease> leases);
   Status TakeWork(OutboxLog& log);
   Status Open(OutboxLog& log, std::vector<LaneOpened>& opened);
   void AddPage(PageRead read);
   void FinishEntry(std::uint32_t slot);
   void FreeIfDone(std::uint32_t slot);
 
+  void Enqueue(std::uint32_t slot);
   std::size_t SubmitPages(Publisher& publisher);
   std::size_t SubmitAgain(Publisher& publisher);
   enum class Outcome : std::uint8_t { kSubmitted, kFinished, kStop };
@@ -109,11 +114,13 @@ class Dispatcher {
   static bool IsReadable(const EnvelopeView& event);
   bool TryAgainLater(const Delivery& copy);
   void NoteCopy(const Delivery& delivery, const LogEntry& entry) const;
-  void RejectUnreadable(const LogEntry& entry, LaneLease lease, std::int32_t attempts);
+  // `fresh`, here and below: it was not parked before.
+  void RejectUnreadable(const LogEntry& entry, LaneLease lease, std::int32_t attempts, bool fresh = true);
+  void ParkFollower(const LogEntry& entry, LaneLease lease, std::string_view topic = {});
   // `topic`: the one that was chosen for it; empty: the one that the route chooses.
   void BlockFollowers(const LogEntry& entry, LaneLease lease, const Verdict& verdict, std::string_view topic = {});
   void ParkFailed(const LogEntry& entry, LaneLease lease, const Verdict& verdict, const Delivery& why,
-                  std::int32_t attempts, std::string_view topic = {});
+                  std::int32_t attempts, std::string_view topic = {}, bool fresh = true);
   ParkChange ChangeOf(const LogEntry& entry, LaneLease lease, std::string_view topic = {});
   void CountPublished(const LogEntry& entry);
   void CountFailure(const Delivery& delivery, const LogEntry& entry, std::int32_t attempts);
@@ -124,16 +131,34 @@ class Dispatcher {
   std::string_view KeyOf(const EnvelopeView& event, std::string_view wire_key) const;
 
   /// As the store knows them; an error when they are too many to be kept in mind.
-  Result<std::vector<DueUnit>> BlockedUnits(OutboxLog& log, const std::vector<LaneLease>& leases) const;
+  static Result<std::vector<BlockedUnit>> BlockedUnits(OutboxLog& log, const std::vector<LaneLease>& leases);
   /// Units with an event that came back, or dies: it goes before whatever was set aside of them.
   std::set<std::string> UnitsOnTheirWay();
   /// Says so in the statistics too.
   bool ParkingIsFull();
   Status RetryParked(OutboxLog& log, Publisher& publisher);
-  Status BeginRetries(OutboxLog& log, const std::vector<LaneLease>& leases, const std::set<std::string>& on_their_way,
-                      Publisher& publisher);
-  void EndRetry(std::uint32_t slot);
+  /// What operators changed, and now and then everything.
+  Status HearOperators(OutboxLog& log);
+  Status BeginRetries(OutboxLog& log, Publisher& publisher);
+  Status ReadDue(OutboxLog& log, const std::vector<DueUnit>& due, Publisher& publisher);
   void StartRetry(std::uint32_t slot, Publisher& publisher);
+  /// The run ends, and its unit is tried again at `due`; empty: when an operator has decided.
+  void EndRetry(std::uint32_t slot, std::optional<BootTime> due);
+  /// When a unit is tried again whose first event ended so.
+  std::optional<BootTime> DueAfter(const Verdict& verdict) const;
+
+  // ---- tenants with too many parked events ----
+  /// Its events are let through in growing numbers as long as they succeed, and one at a time after a failure.
+  struct FullTenant {
+    std::uint64_t probes = 0;
+    std::size_t size = 1;       ///< how many the next probe is
+    std::size_t passed = 0;     ///< of this probe
+    std::int32_t failures = 0;  ///< in a row
+    BootTime next{0};           ///< when the next probe is, whatever became of this one
+  };
+  void NoteParked(std::string_view tenant);
+  void NotePassed(std::string_view tenant);
+  void ProbeFullTenants();
 
   // ---- topics that are missing (dispatcher_waiting.cpp) ----
   /// What is known of a topic that events wait for.
@@ -156,8 +181,15 @@ class Dispatcher {
   };
   /// Whether events for this topic have to wait, behind others or for the topic itself.
   bool MustWait(std::string_view topic) const { return !waiting_.empty() && waiting_.find(topic) != waiting_.end(); }
+  /// Whether the destination said that it does not have this topic.
+  bool IsMissing(std::string_view topic) const {
+    const auto found = waiting_.find(topic);
+    return found != waiting_.end() && found->second.missing;
+  }
   void BeginOutage(std::string_view topic, const Delivery& delivery);
-  void WaitForTopic(const LogEntry& entry, LaneLease lease, std::string_view topic, std::int32_t attempts);
+  /// `was_parked_in`: the unit in which it was parked so far; empty: it was not.
+  void WaitForTopic(const LogEntry& entry, LaneLease lease, std::string_view topic, std::int32_t attempts,
+                    std::string_view was_parked_in = {});
   Status LoadWaiting(OutboxLog& log, const std::vector<LaneLease>& leases);
   Status CountWaiting(OutboxLog& log, const std::vector<LaneLease>& leases);
   /// Of tenants whose events must not leave now.
@@ -167,7 +199,25 @@ class Dispatcher {
   bool SubmitWaited(std::uint32_t slot, Publisher& publisher, std::size_t& submitted);
   void OnWaited(const Delivery& delivery, Token token);
   void EndIfDone(std::uint32_t slot);
-  std::optional<LaneLease> LeaseIn(const WaitedRun& run, Lane lane) const;
+  std::optional<LaneLease> LeaseIn(const std::vector<LaneLease>& leases, Lane lane) const;
+
+  // ---- events whose time had not come (dispatcher_delayed.cpp) ----
+  /// Delayed events on their way out.
+  struct DelayedRun {
+    Page page;
+    std::vector<LaneLease> leases;
+    std::size_t next = 0;                    ///< the first that was not submitted
+    std::size_t open = 0;                    ///< submitted, without an answer
+    std::optional<DelayedPlace> again = {};  ///< the first that came back: the rest is read again from there
+  };
+  /// Keeps an event until its time; `due` is that by the clock that never steps.
+  void Delay(const LogEntry& entry, LaneLease lease, std::chrono::microseconds due);
+  Status DrainDelayed(OutboxLog& log, Publisher& publisher);
+  std::size_t SubmitDelayed(Publisher& publisher);
+  void OnDelayed(const Delivery& delivery, Token token);
+  void EndDelayedIfDone();
+  /// Reads delayed events again from the first on: lanes or tenants changed.
+  void RestartDelayed();
 
   bool SettleIsDue() const;
   Status ReleaseQuietLanes(OutboxLog& log);
@@ -188,7 +238,8 @@ class Dispatcher {
   std::vector<std::unique_ptr<OpenPage>> pages_;  // by slot; null: free
   std::vector<std::uint32_t> free_slots_;
   std::size_t open_pages_ = 0;
-  std::deque<std::uint32_t> to_submit_;  // slots, in the order they were read
+  std::deque<std::uint32_t> to_submit_;  // slots, in the order they were read, those of the main flow first
+  std::optional<BootTime> others_at_;    // when the main flow had events
   std::vector<std::uint64_t> resend_;    // tokens that came back; submitted before anything else
   bool resend_may_repeat_ = false;       // some of them may have been persisted
   struct Failed {  // an event that goes to the dead-letter topic before it is written down as dead
@@ -196,7 +247,6 @@ class Dispatcher {
     std::int32_t attempts = 0;
   };
   std::unordered_map<std::uint64_t, Failed> dead_lettering_;  // by the entry's token
-  std::set<std::string> lost_units_;  // whose first event is gone from the log, as of the last look
   std::size_t inflight_ = 0;
   bool blocked_by_parked_ = false;
   bool draining_ = false;
@@ -204,11 +254,22 @@ class Dispatcher {
   std::int32_t holds_ = 0;  // in a row
   BootTime hold_until_{0};
   BootTime settled_at_{0};
-  BootTime parked_look_{0};
+  BootTime parked_look_{0};   // at what waits for a topic
+  BootTime next_batch_{0};    // of retries
+  BootTime reconcile_at_{0};  // when all that is parked is read again
+  std::map<std::string, FullTenant, std::less<>> full_;
+  bool full_changed_ = false;
   std::map<std::string, TopicOutage, std::less<>> waiting_;  // by topic at the destination
   std::vector<std::unique_ptr<WaitedRun>> waited_;           // by slot; null: free
   std::size_t waited_runs_ = 0;
   BootTime waiting_look_{0};
+  std::optional<DelayedRun> delayed_;
+  std::optional<DelayedPlace> delayed_behind_;  // due, but the position has not passed it
+  DelayedPlace delayed_from_;                   // what stands up to here was read
+  BootTime delayed_look_{BootTime::max()};      // when the next of them is due
+  bool delayed_due_ = false;                    // some may be due
+  std::vector<std::string> delayed_but_;        // tenants that are left out
+  std::uint64_t delayed_rules_ = ~std::uint64_t{0};
   Timestamp now_{};
   RouteStats counts_;
   std::string last_topic_;

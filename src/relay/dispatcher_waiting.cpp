@@ -44,14 +44,15 @@ void Dispatcher::BeginOutage(std::string_view topic, const Delivery& delivery) {
             {"hint", "create the topic, or send the events elsewhere: sealane messages reroute"}});
 }
 
-void Dispatcher::WaitForTopic(const LogEntry& entry, LaneLease lease, std::string_view topic, std::int32_t attempts) {
+void Dispatcher::WaitForTopic(const LogEntry& entry, LaneLease lease, std::string_view topic, std::int32_t attempts,
+                              std::string_view was_parked_in) {
   std::string waits_for(topic);  // `topic` may lie in the template, which ChangeOf() uses
   ParkChange change = ChangeOf(entry, lease, waits_for);
   change.attempts = attempts;
   change.error_code = "unknown_topic";
   change.error_message = fmt::format("there is no topic '{}': the event waits for it", waits_for);
   change.waits_for = std::move(waits_for);
-  parking_.Park(std::move(change));
+  parking_.Wait(std::move(change), was_parked_in);
 }
 
 Status Dispatcher::LoadWaiting(OutboxLog& log, const std::vector<LaneLease>& leases) {
@@ -97,8 +98,9 @@ Status Dispatcher::DrainWaiting(OutboxLog& log, Publisher& publisher) {
   std::sort(due.begin(), due.end());
   for (const auto& [look, topic] : due) {
     if (waited_runs_ >= kRunsMax) break;
-    // Nothing is handled between writing and reading: what is read last is the last that waits.
-    if (parking_.has_changes()) SEALANE_RETURN_IF_ERROR(Settle(log));
+    // Nothing is handled between writing and reading: what is read last is the last that waits. Only what the stored
+    // positions have passed is read.
+    if (parking_.has_changes() || ledger_.dirty()) SEALANE_RETURN_IF_ERROR(Settle(log));
     const auto found = waiting_.find(topic);
     if (found == waiting_.end()) continue;
     TopicOutage& outage = found->second;
@@ -110,6 +112,10 @@ Status Dispatcher::DrainWaiting(OutboxLog& log, Publisher& publisher) {
     WatchLease(publisher);  // the store may have taken its time
     if (run->page.entries.empty() && !paused.empty() && outage.events > 0) {
       outage.look = now + kProbeInterval;  // the rest is of tenants that are paused
+      continue;
+    }
+    if (run->page.entries.empty() && !run->page.caught_up) {
+      outage.look = now + kBehindPosition;
       continue;
     }
     if (run->page.entries.empty()) {
@@ -156,7 +162,7 @@ bool Dispatcher::SubmitWaited(std::uint32_t slot, Publisher& publisher, std::siz
   if (draining_) run.stopped = true;
   while (!run.stopped && run.next < run.page.entries.size()) {
     const LogEntry& entry = run.page.entries[run.next];
-    const std::optional<LaneLease> lease = LeaseIn(run, entry.lane);
+    const std::optional<LaneLease> lease = LeaseIn(run.leases, entry.lane);
     if (!lease) {  // the next owner's
       ++run.next;
       continue;
@@ -167,8 +173,7 @@ bool Dispatcher::SubmitWaited(std::uint32_t slot, Publisher& publisher, std::siz
         run.stopped = true;
         return false;
       }
-      parking_.Park(ChangeOf(entry, *lease, run.topic));
-      ++counts_.parked_total;
+      ParkFollower(entry, *lease, run.topic);
       ++run.next;
       continue;
     }
@@ -186,24 +191,24 @@ bool Dispatcher::SubmitWaited(std::uint32_t slot, Publisher& publisher, std::siz
   return !run.stopped;
 }
 
-std::optional<LaneLease> Dispatcher::LeaseIn(const WaitedRun& run, Lane lane) const {
+std::optional<LaneLease> Dispatcher::LeaseIn(const std::vector<LaneLease>& leases, Lane lane) const {
   const auto lease =
-      std::find_if(run.leases.begin(), run.leases.end(), [&](const LaneLease& one) { return one.lane == lane; });
-  if (lease == run.leases.end() || !ledger_.Current(*lease)) return std::nullopt;
+      std::find_if(leases.begin(), leases.end(), [&](const LaneLease& one) { return one.lane == lane; });
+  if (lease == leases.end() || !ledger_.Current(*lease)) return std::nullopt;
   return *lease;
 }
 
 void Dispatcher::OnWaited(const Delivery& delivery, Token token) {
   WaitedRun& run = *waited_[token.slot];
   const LogEntry& entry = run.page.entries[token.entry];
-  const std::optional<LaneLease> lease = LeaseIn(run, entry.lane);
+  const std::optional<LaneLease> lease = LeaseIn(run.leases, entry.lane);
   --run.open;
   const auto found = waiting_.find(run.topic);
   if (delivery.status == DeliveryStatus::kPersisted) {
     holds_ = 0;
     CountPublished(entry);
     if (lease) {
-      parking_.Unpark(*lease, entry.seq, run.topic);
+      parking_.Unwait(*lease, entry.seq, run.topic);
     } else {
       ++counts_.late;
     }

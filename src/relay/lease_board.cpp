@@ -22,7 +22,8 @@ void LeaseBoard::Grant(std::vector<LaneGrant> grants) {
   Changed();
 }
 
-void LeaseBoard::Renew(std::span<const LaneLease> held, BootTime deadline, Decisions decisions) {
+void LeaseBoard::Renew(std::span<const LaneLease> held, BootTime deadline, Decisions decisions, bool changes) {
+  if (changes) NoteChanges();
   bool changed = false;
   {
     const std::lock_guard lock(mutex_);
@@ -30,7 +31,6 @@ void LeaseBoard::Renew(std::span<const LaneLease> held, BootTime deadline, Decis
                 return std::find(held.begin(), held.end(), mine.lease) == held.end();
               }) > 0;
     changed = changed || decisions_.paused != decisions.paused || decisions_.tenants != decisions.tenants;
-    parked_.store(decisions.parked, std::memory_order_release);
     decisions_ = std::move(decisions);
     deadline_.store(deadline.count(), std::memory_order_release);
   }
@@ -76,6 +76,20 @@ void LeaseBoard::DropAll() {
 std::vector<LeaseBoard::Held> LeaseBoard::held() const {
   const std::lock_guard lock(mutex_);
   return held_;
+}
+
+void LeaseBoard::SetFull(std::vector<FullTenant> full) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (full_ == full) return;
+    full_ = std::move(full);
+  }
+  Changed();
+}
+
+std::vector<LeaseBoard::FullTenant> LeaseBoard::full() const {
+  const std::lock_guard lock(mutex_);
+  return full_;
 }
 
 LeaseBoard::Decisions LeaseBoard::decisions() const {

@@ -31,8 +31,8 @@ Status LeaseKeeper::RunOnce(OutboxLog& log) {
                 .tenants = membership.tenants,
                 .lanes = membership.lanes,
                 .live_relays = membership.live_relays,
-                .parked = membership.parked,
-                .last_beat_at = clock_.Now()});
+                .last_beat_at = clock_.Now()},
+               membership.changes);
   if (const std::size_t after = board_.held().size(); after < before) {
     LogWarning(
         "lanes lost",

@@ -56,8 +56,8 @@ void Ledger::BeginClosing(LaneLease lease) {
 }
 
 void Ledger::Begin(OpenPage& page) {
-  page.mark = std::make_shared<PageMark>(
-      PageMark{.next = page.page.next, .has_entries = !page.page.entries.empty(), .done = false});
+  page.mark = std::make_shared<PageMark>(PageMark{
+      .next = page.page.next, .has_entries = !page.page.entries.empty(), .quiet = page.quiet, .done = false});
   for (const LaneLease& lease : page.lanes) {
     LaneBook* lane = Find(lease);
     if (lane == nullptr) continue;
@@ -125,7 +125,7 @@ void Ledger::AdvanceFlow(LaneBook& lane, FlowId id) {
       if (!item.page->done) return;
       flow->settled = item.page->next;
       flow->items.pop_front();
-      lane.moved = moved_ = true;
+      if (!item.page->quiet) lane.moved = moved_ = true;
       dirty_ = dirty_ || item.page->has_entries;
       continue;
     }

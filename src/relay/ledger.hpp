@@ -17,6 +17,7 @@ namespace sealane {
 struct PageMark {
   Position next;
   bool has_entries = false;
+  bool quiet = false;
   bool done = false;
 };
 
@@ -28,6 +29,8 @@ struct OpenPage {
   std::vector<std::int64_t> epochs;     ///< by lane; -1: not one of this page
   std::size_t waiting = 0;              ///< entries that are neither published, filtered nor set aside
   std::size_t next_entry = 0;           ///< the first that was not looked at yet
+  bool quiet = false;                   ///< as PageRead::quiet
+  bool overtaken = false;               ///< pages of the main flow that come later may go out before
   std::shared_ptr<PageMark> mark = {};  ///< made by Ledger::Begin()
   Timestamp store_boot{};               ///< as PageRead::store_boot
 
@@ -71,7 +74,8 @@ class Ledger {
   /// A position moved over events since the last MarkWritten(). Moves over nothing do not count: writing them down
   /// would itself be a commit that moves the next position, for ever.
   bool dirty() const { return dirty_; }
-  /// Some position moved, events or not.
+  /// Some position moved, over events or over what is not ours. Moves over nothing at all are not even kept for
+  /// later: whoever starts before them has nothing to read there.
   bool moved() const { return moved_; }
   /// Everything that moved since the last MarkWritten().
   std::vector<SettleRequest::Progress> Progress() const;

@@ -49,13 +49,23 @@ Result<LogReader::Step> LogReader::RunOnce(OutboxLog& log) {
     horizon_ = std::move(horizon);
     if (news) {
       for (Flow& flow : flows_) flow.caught_up = flow.at.cursor == horizon_->cursor && flow.at.window.empty();
+      // Whoever had nothing to do comes before those who are busy anyway.
+      const auto main = std::find_if(flows_.begin(), flows_.end(), [](const Flow& f) { return f.id == kMainFlow; });
+      if (main != flows_.end()) turn_ = static_cast<std::size_t>(main - flows_.begin());
     }
   }
   step.horizon = horizon_;
 
   if (Flow* flow = NextFlow()) {
-    if (!budget_.HasRoomFor(options_.page_bytes)) {
+    // What runs apart leaves room for a page of the others.
+    const bool apart = flow->id != kMainFlow && OthersWait();
+    if (!budget_.HasRoomFor(BytesFor(*flow) + (apart ? options_.page_bytes : 0))) {
       step.full = true;
+      if (apart) {
+        step.look_in = options_.poll_min;  // the others have room, and may have something new
+      } else {
+        step.look_in.reset();
+      }
       return step;
     }
     SEALANE_ASSIGN_OR_RETURN(step.read, ReadPage(log, *flow));
@@ -63,13 +73,15 @@ Result<LogReader::Step> LogReader::RunOnce(OutboxLog& log) {
   }
   MergeFlows();
   step.caught_up = std::all_of(flows_.begin(), flows_.end(), [](const Flow& f) { return f.caught_up || f.paused; });
-  step.more = std::any_of(flows_.begin(), flows_.end(), [](const Flow& flow) { return MayRead(flow); });
+  step.more = std::any_of(flows_.begin(), flows_.end(), [&](const Flow& flow) { return MayRead(flow); });
   return step;
 }
 
 std::chrono::microseconds LogReader::Pace(const Step& step) {
   using std::chrono::microseconds;
-  if (step.full) return options_.poll_max;  // woken by a release
+  if (step.full) {  // woken by a release
+    return step.look_in ? std::chrono::ceil<microseconds>(*step.look_in) : microseconds{options_.poll_max};
+  }
   if (step.read > 0) {
     idle_looks_ = 0;
     return microseconds{0};
@@ -91,6 +103,7 @@ void LogReader::Reconcile() {
   if (generation == seen_generation_) return;
   seen_generation_ = generation;
   decisions_ = board_.decisions();
+  full_ = board_.full();
   const std::vector<LeaseBoard::Held> held = board_.held();
   const auto find = [&](LaneLease lease) {
     return std::find_if(held.begin(), held.end(), [&](const auto& one) { return one.lease == lease; });
@@ -150,15 +163,18 @@ void LogReader::CloseLane(LaneLease lease, bool announce) {
 
 void LogReader::ApplyRules() {
   if (SpansLanes(options_.order)) return;
-  const auto needs_own_flow = [](const TenantRule& rule) { return rule.paused || rule.rate_max > 0; };
+  std::vector<std::string> alone;
   for (const TenantRule& rule : decisions_.tenants) {
-    if (!needs_own_flow(rule)) continue;
+    if (rule.paused || rule.rate_max > 0) alone.push_back(rule.tenant);
+  }
+  for (const LeaseBoard::FullTenant& full : full_) alone.push_back(full.tenant);
+  for (const std::string& tenant : alone) {
     for (std::size_t i = 0; i < flows_.size(); ++i) {
       const Flow& flow = flows_[i];
       const bool is_main = flow.id == kMainFlow;
-      const bool carries = is_main ? !Holds(flow.excluded, rule.tenant) : Holds(flow.tenants, rule.tenant);
-      if (!carries || flow.tenants == std::vector{rule.tenant}) continue;
-      SplitOff(i, {rule.tenant});
+      const bool carries = is_main ? !Holds(flow.excluded, tenant) : Holds(flow.tenants, tenant);
+      if (!carries || flow.tenants == std::vector{tenant}) continue;
+      SplitOff(i, {tenant});
       if (!is_main) --i;  // its place is another's now
     }
   }
@@ -166,6 +182,9 @@ void LogReader::ApplyRules() {
     flow.paused = false;
     flow.rate_max = 0;
     flow.weight = 1;
+    const LeaseBoard::FullTenant* full = FullOf(flow);
+    if (full == nullptr) flow.probes.reset();
+    if (full != nullptr && !flow.probes) flow.probes = full->probes;  // the next one is when it grows
     if (flow.tenants.size() != 1) continue;
     for (const TenantRule& rule : decisions_.tenants) {
       if (rule.tenant != flow.tenants.front()) continue;
@@ -255,7 +274,8 @@ void LogReader::MergeFlows() {
   // A flow apart that has caught up is part of the main flow again, unless a rule keeps it apart.
   for (std::size_t i = flows_.size(); i-- > 0;) {
     const Flow flow = flows_[i];
-    if (flow.id == kMainFlow || flow.paused || flow.rate_max > 0 || !flow.caught_up || !Rejoin(flow)) continue;
+    if (flow.id == kMainFlow || flow.paused || flow.probes || flow.rate_max > 0 || !flow.caught_up) continue;
+    if (!Rejoin(flow)) continue;
     queue_.Push(FlowMerged{.lanes = flow.lanes, .flow = flow.id});
     std::erase_if(flows_, [&](const Flow& each) { return each.id == flow.id && each.at == flow.at; });
     i = std::min(i, flows_.size());
@@ -290,9 +310,26 @@ bool LogReader::Rejoin(const Flow& flow) {
 
 // ---- turns --------------------------------------------------------------------------------------
 
-bool LogReader::MayRead(const Flow& flow) {
+const LeaseBoard::FullTenant* LogReader::FullOf(const Flow& flow) const {
+  if (flow.tenants.size() != 1) return nullptr;
+  const auto full =
+      std::find_if(full_.begin(), full_.end(), [&](const auto& one) { return one.tenant == flow.tenants.front(); });
+  return full == full_.end() ? nullptr : &*full;
+}
+
+bool LogReader::MayRead(const Flow& flow) const {
   if (flow.caught_up || flow.paused) return false;
+  if (const LeaseBoard::FullTenant* full = FullOf(flow); full != nullptr && flow.probes >= full->probes) return false;
   return flow.rate_max == 0 || flow.tokens >= 1;
+}
+
+bool LogReader::OthersWait() const {
+  return others_at_ && clock_.SinceBoot() - *others_at_ < kOthersMemory;
+}
+
+std::size_t LogReader::BytesFor(const Flow& flow) const {
+  const bool small = flow.id != kMainFlow && OthersWait();
+  return small ? std::min(kApartBytes, options_.page_bytes) : options_.page_bytes;
 }
 
 LogReader::Flow* LogReader::NextFlow() {
@@ -307,10 +344,12 @@ LogReader::Flow* LogReader::NextFlow() {
     flow.tokens = std::min(flow.tokens + elapsed * rate, std::max(rate, 1.0));
   }
   // Deficit round robin: whoever has its turn gets a quantum by weight, and reads until it is used up.
-  const auto quantum = static_cast<std::int64_t>(options_.page_bytes);
+  const auto quantum =
+      static_cast<std::int64_t>(OthersWait() ? std::min(kApartBytes, options_.page_bytes) : options_.page_bytes);
   for (std::size_t tried = 0; tried < 2 * flows_.size(); ++tried) {
     turn_ %= flows_.size();
     Flow& flow = flows_[turn_];
+    flow.deficit = std::min(flow.deficit, quantum * flow.weight);
     if (MayRead(flow) && flow.deficit > 0) return &flow;
     if (MayRead(flow)) {
       flow.deficit += quantum * flow.weight;
@@ -329,14 +368,21 @@ Result<std::size_t> LogReader::ReadPage(OutboxLog& log, Flow& flow) {
                       .from = &flow.at,
                       .horizon = &*horizon_,
                       .entries_max = options_.page_entries,
-                      .bytes_max = options_.page_bytes};
+                      .bytes_max = BytesFor(flow)};
+  if (flow.id != kMainFlow && OthersWait()) request.entries_max = std::min(kApartEntries, request.entries_max);
   if (flow.rate_max > 0) {
-    request.entries_max = std::clamp<std::size_t>(static_cast<std::size_t>(flow.tokens), 1, options_.page_entries);
+    request.entries_max = std::clamp<std::size_t>(static_cast<std::size_t>(flow.tokens), 1, request.entries_max);
   }
+  const LeaseBoard::FullTenant* full = FullOf(flow);
+  if (full != nullptr) request.entries_max = std::min(request.entries_max, full->size);
   SEALANE_ASSIGN_OR_RETURN(Page page, log.Read(request));
+  if (full != nullptr && !page.entries.empty()) flow.probes = full->probes;
   CrashPoint("relay.read");
   flow.at = page.next;
   flow.caught_up = page.caught_up;
+  const bool quiet = page.entries.empty() && flow.seq_high == horizon_->seq_high;
+  flow.seq_high = horizon_->seq_high;
+  if (flow.id == kMainFlow && !page.entries.empty()) others_at_ = clock_.SinceBoot();
   flow.deficit -= static_cast<std::int64_t>(page.bytes) + 1;
   // Reading in vain costs something too, or a turn would last for thousands of reads; but stretches grow fourfold,
   // and a few of them must lead a flow over what lies there of others.
@@ -347,7 +393,8 @@ Result<std::size_t> LogReader::ReadPage(OutboxLog& log, Flow& flow) {
   const std::size_t count = page.entries.size();
   budget_.Take(page.bytes);
   const auto index = static_cast<std::size_t>(&flow - flows_.data());
-  queue_.Push(PageRead{.page = std::move(page), .flow = flow.id, .lanes = flow.lanes, .store_boot = store_boot_});
+  queue_.Push(PageRead{
+      .page = std::move(page), .flow = flow.id, .lanes = flow.lanes, .quiet = quiet, .store_boot = store_boot_});
   if (!crowd.empty()) SetApart(index, crowd);
   return count;
 }

@@ -65,8 +65,9 @@ struct RouteOptions {
   std::string topic_template = {};
   RouteFilter filter = {};
   FailurePolicy failures = {};
-  /// With so many events set aside, the route waits instead of setting more aside.
-  std::int64_t parked_max = Membership::kParkedCountMax;
+  /// So many events of a tenant may be parked; its other events then have to wait, those of other tenants do not.
+  /// Where the order spans lanes: so many of the route, which then waits.
+  std::int64_t parked_max = 100'000;
   bool fair = true;                     ///< tenants with a long backlog do not hold up the others
   std::int64_t crowd_backlog = 50'000;  ///< what counts as long: this many numbers of the log ahead
 

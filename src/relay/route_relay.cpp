@@ -172,7 +172,6 @@ class RouteRelay::Impl {
     stats_.lanes = decisions.lanes;
     stats_.live_relays = decisions.live_relays;
     stats_.last_beat_at = decisions.last_beat_at;
-    stats_.parked = decisions.parked;
     ShowHeld();
     return Ok();
   }
@@ -226,6 +225,7 @@ class RouteRelay::Impl {
     stats_.fenced = counts.fenced;
     stats_.settles = counts.settles;
     stats_.parked_total = counts.parked_total;
+    stats_.delayed_total = counts.delayed_total;
     stats_.dead_total = counts.dead_total;
     stats_.commit_to_publish = counts.commit_to_publish;
     if (stats_.failures != counts.failures) stats_.failures = counts.failures;
@@ -235,7 +235,7 @@ class RouteRelay::Impl {
       ShowHeld();
     }
     stats_.last_beat_at = decisions.last_beat_at;
-    stats_.store_reachable = !keeper_loop_.problem;
+    stats_.store_reachable = !keeper_loop_.problem && !reader_loop_.problem;
     stats_.problem.clear();
     stats_.problem_code.clear();
     dispatcher_.FillGauges(stats_);
@@ -244,6 +244,7 @@ class RouteRelay::Impl {
       if (loop->problem) ShowProblem(*loop->problem);
     }
     if (stats_.state == RelayState::kDraining || stats_.state == RelayState::kStopped) {
+      dispatcher_.ShowFullTenants(stats_);
       return dispatcher_.ShowMissingTopics(stats_);
     }
     if (!stats_.problem.empty()) {
@@ -253,7 +254,9 @@ class RouteRelay::Impl {
     } else {
       ShowState(stats_.held.empty() ? RelayState::kStarting : RelayState::kRunning);
     }
-    dispatcher_.ShowMissingTopics(stats_);  // last: the route runs all the same
+    // Last: the route runs all the same.
+    dispatcher_.ShowFullTenants(stats_);
+    dispatcher_.ShowMissingTopics(stats_);
   }
 
   // With stats_mutex_ held.
@@ -299,7 +302,7 @@ class RouteRelay::Impl {
     const std::lock_guard lock(stats_mutex_);
     ++stats_.restarts;
     loop.problem = error;
-    stats_.store_reachable = !keeper_loop_.problem;
+    stats_.store_reachable = !keeper_loop_.problem && !reader_loop_.problem;
     ShowProblem(error);
     if (stats_.state == RelayState::kRunning) ShowState(RelayState::kHolding);
     return wait;
@@ -402,14 +405,6 @@ class RouteRelay::Impl {
     return std::nullopt;
   }
 
-  // The last heartbeat may be older than what was set aside; whoever asks how it ended wants to know about that too.
-  void CountParked(OutboxLog& log) {
-    const Result<Membership> membership = log.Beat(options_.lease_ttl);
-    if (!membership) return;
-    const std::lock_guard lock(stats_mutex_);
-    stats_.parked = membership->parked;
-  }
-
   // The last stages of a stop: what is known is written down, lanes are given back.
   RelayEnd Finish() {
     std::size_t unresolved = 0;
@@ -420,7 +415,6 @@ class RouteRelay::Impl {
       const Result<bool> settled = dispatcher_.Settle(**log);
       if (!settled)
         LogError("last settle failed", {{"route", options_.route}, {"error", settled.error().ToString()}});
-      CountParked(**log);
       const Status left = (*log)->Leave();
       if (!left) LogError("lanes were not released", {{"route", options_.route}, {"error", left.error().ToString()}});
       written = settled.has_value() && left.has_value();

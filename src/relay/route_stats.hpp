@@ -31,7 +31,7 @@ struct RouteStats {
   RelayState state = RelayState::kStarting;
   std::string problem = {};  ///< why it holds or has no store; empty when all is well
   std::string problem_code = {};
-  bool store_reachable = true;  ///< the last heartbeat was written
+  bool store_reachable = true;  ///< the last heartbeat was written, and the log could be read
 
   std::int32_t lanes = 0;
   std::vector<LaneLease> held = {};
@@ -57,6 +57,7 @@ struct RouteStats {
   std::uint64_t settles = 0;
   std::uint64_t polls = 0;
   std::uint64_t parked_total = 0;
+  std::uint64_t delayed_total = 0;  ///< read before their time
   std::uint64_t dead_total = 0;
   std::uint64_t restarts = 0;                          ///< of a loop after an error
   std::map<std::string, std::uint64_t> failures = {};  ///< by error code; bounded, the rest under `other`

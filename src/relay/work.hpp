@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -19,6 +20,13 @@ namespace sealane {
 /// A run through a lane on a position of its own: the main flow carries every tenant that has no flow apart.
 using FlowId = std::uint64_t;
 inline constexpr FlowId kMainFlow = 0;
+
+// While the main flow has events, and for so long after the last one, tenants that run apart take little at a time:
+// that is what the others wait for.
+inline constexpr std::chrono::milliseconds kOthersMemory{500};
+inline constexpr std::size_t kApartEntries = 2'000;      // in a page, and on their way
+inline constexpr std::size_t kApartBytes = 1024 * 1024;  // in a page
+
 /// The same tenants make the same flow, whoever set them apart and whenever.
 FlowId FlowIdOf(const std::vector<std::string>& tenants);
 
@@ -52,6 +60,7 @@ struct PageRead {
   Page page;
   FlowId flow = kMainFlow;
   std::vector<LaneLease> lanes;
+  bool quiet = false;      ///< nothing was appended since the flow's page before, in no lane
   Timestamp store_boot{};  ///< what the store's clock said, less the time since boot then: the store's time is this
                            ///< and the time since boot
 };

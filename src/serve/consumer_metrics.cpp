@@ -22,7 +22,7 @@ std::int64_t TotalLag(const ConsumerStats& stats) {
   return sum;
 }
 
-constexpr std::array<ConsumerFamily, 23> kFamilies = {{
+constexpr std::array<ConsumerFamily, 26> kFamilies = {{
     {"inbox_received_messages_total", "counter", "Messages that came from the broker, repetitions included.",
      [](const ConsumerStats& s) { return MetricNumber(s.received); }},
     {"inbox_effects_total", "counter", "Events whose effect was committed.",
@@ -67,6 +67,12 @@ constexpr std::array<ConsumerFamily, 23> kFamilies = {{
      [](const ConsumerStats& s) { return MetricNumber(static_cast<std::uint64_t>(s.stopped.size())); }},
     {"inbox_reread_partitions_total", "counter", "Partitions read again because the store was not where it was left.",
      [](const ConsumerStats& s) { return MetricNumber(s.reread); }},
+    {"inbox_circuit_open", "gauge", "1 while the circuit breaker is open: no event is applied but for probes.",
+     [](const ConsumerStats& s) { return std::string(s.hold_code == "circuit_open" ? "1" : "0"); }},
+    {"inbox_parked_limit_reached", "gauge", "1 while events that would be parked wait, because too many are.",
+     [](const ConsumerStats& s) { return std::string(s.hold_code == "parked_limit" ? "1" : "0"); }},
+    {"inbox_paused", "gauge", "1 while an operator has paused the consumer.",
+     [](const ConsumerStats& s) { return std::string(s.hold_code == "consumer_paused" ? "1" : "0"); }},
     {"inbox_degraded", "gauge", "1 when the consumer has a problem; /readyz says which.",
      [](const ConsumerStats& s) { return std::string(s.problem.empty() ? "0" : "1"); }},
 }};

@@ -21,7 +21,7 @@ double SecondsSinceEpoch(Timestamp time) {
 }
 
 // One value per store and route.
-constexpr std::array<SimpleFamily, 24> kFamilies = {{
+constexpr std::array<SimpleFamily, 25> kFamilies = {{
     {"pending_messages", "gauge", "Events that were committed and not yet read, estimated by sequence numbers.",
      [](const RouteStats& s) { return MetricNumber(s.pending); }},
     {"oldest_pending_age_seconds", "gauge", "Age of the oldest event that waits; 0 when none does.",
@@ -48,6 +48,8 @@ constexpr std::array<SimpleFamily, 24> kFamilies = {{
      [](const RouteStats& s) { return MetricNumber(s.late); }},
     {"parked_messages_total", "counter", "Events that were set aside.",
      [](const RouteStats& s) { return MetricNumber(s.parked_total); }},
+    {"delayed_messages_total", "counter", "Events that were read before their available_at and kept until then.",
+     [](const RouteStats& s) { return MetricNumber(s.delayed_total); }},
     {"dead_lettered_messages_total", "counter", "Events that were given up and wait for a person.",
      [](const RouteStats& s) { return MetricNumber(s.dead_total); }},
     {"relay_lanes", "gauge", "Lanes of the outbox.",

@@ -139,7 +139,7 @@ bool CanWork(const RouteStats& stats) {
 
 bool CanWork(const ConsumerStats& stats) {
   return stats.store_reachable && stats.broker_reachable && stats.stuck.empty() && stats.stopped.empty() &&
-         stats.state != ConsumerState::kDraining && stats.state != ConsumerState::kStopped;
+         stats.hold_code.empty() && stats.state != ConsumerState::kDraining && stats.state != ConsumerState::kStopped;
 }
 
 bool CanWork(const TaskDispatcherStats& stats) {

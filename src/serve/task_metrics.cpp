@@ -39,6 +39,28 @@ constexpr std::array<StoreFamily, 6> kStoreFamilies = {{
      [](const TaskDispatcherStats& s) { return std::int64_t{s.problem.empty() ? 0 : 1}; }},
 }};
 
+/// What keeps a target's tasks from being sent, if anything: a pause goes before an outage.
+std::string_view StateOf(const TargetHealth& health) {
+  return health.paused ? "paused" : ToString(health.state);
+}
+
+void WriteTargetHealth(const TaskDispatcherStats& stats, MetricWriter& out) {
+  out.Family("task_target_state", "gauge", "1 for the state the target is in, as this dispatcher sees it.");
+  for (const auto& [target, share] : stats.targets) {
+    for (const std::string_view state : {"closed", "half-open", "open", "paused"}) {
+      out.Sample({{"target", target}, {"state", state}}, StateOf(share.health) == state ? "1" : "0");
+    }
+  }
+  out.Family("task_target_outages_total", "counter", "Times that the target was found down.");
+  for (const auto& [target, share] : stats.targets) {
+    out.Sample({{"target", target}}, MetricNumber(share.health.opened));
+  }
+  out.Family("task_target_inflight_attempts", "gauge", "Attempts of this dispatcher under way at the target.");
+  for (const auto& [target, share] : stats.targets) {
+    out.Sample({{"target", target}}, MetricNumber(static_cast<std::uint64_t>(share.health.in_flight)));
+  }
+}
+
 }  // namespace
 
 void WriteTaskMetrics(const TaskDispatcherStats& stats, MetricWriter& out) {
@@ -50,6 +72,7 @@ void WriteTaskMetrics(const TaskDispatcherStats& stats, MetricWriter& out) {
   }
   out.Family("task_attempt_seconds", "histogram", "Time of an attempt.");
   for (const auto& [target, share] : stats.targets) out.Distribution({{"target", target}}, share.seconds);
+  WriteTargetHealth(stats, out);
   out.Family("task_fenced_total", "counter", "Attempts whose end came too late.");
   out.Sample({}, MetricNumber(stats.fenced));
   for (const StoreFamily& family : kStoreFamilies) {

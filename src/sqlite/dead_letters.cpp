@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -110,7 +111,8 @@ class SqliteDeadLetters final : public DeadLetters {
   }
   Result<std::int64_t> Discard(const EventId& id, std::optional<std::string> route,
                                const OperatorAction& why) override {
-    return Apply(DiscardChange(), ConditionsOf(id, route), kDeadLettersMax, why);
+    return Apply(DiscardChange(), ConditionsOf(id, route), kDeadLettersMax, why,
+                 [&] { return ParkDelayed(id, route); });
   }
   Result<std::int64_t> Skip(const EventId& id, std::optional<std::string> route, const OperatorAction& why) override {
     return Apply(SkipChange(), ConditionsOf(id, route), kDeadLettersMax, why);
@@ -126,7 +128,9 @@ class SqliteDeadLetters final : public DeadLetters {
  private:
   Result<std::vector<DeadLetter>> Select(const Conditions& conditions, std::size_t limit);
   Result<std::int64_t> Apply(const Change& change, const Conditions& conditions, std::size_t limit,
-                             const OperatorAction& why);
+                             const OperatorAction& why, const std::function<Status()>& before = {});
+  /// An event that waits for its time is given up like one that is parked.
+  Status ParkDelayed(const EventId& id, const std::optional<std::string>& route);
   Status Record(std::string_view action, std::string_view target, const OperatorAction& why);
   Status RequireRoute(const std::string& route);
 
@@ -159,9 +163,10 @@ Result<std::vector<DeadLetter>> SqliteDeadLetters::Select(const Conditions& cond
 }
 
 Result<std::int64_t> SqliteDeadLetters::Apply(const Change& change, const Conditions& conditions, std::size_t limit,
-                                              const OperatorAction& why) {
+                                              const OperatorAction& why, const std::function<Status()>& before) {
   SEALANE_RETURN_IF_ERROR(CheckAction(why));
   SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
+  if (before) SEALANE_RETURN_IF_ERROR(before());
   Conditions allowed = conditions;
   allowed.AddFixed(change.applies_to);
   SEALANE_ASSIGN_OR_RETURN(const std::vector<DeadLetter> letters, Select(allowed, limit));
@@ -176,6 +181,20 @@ Result<std::int64_t> SqliteDeadLetters::Apply(const Change& change, const Condit
   }
   SEALANE_RETURN_IF_ERROR(transaction.Commit());
   return static_cast<std::int64_t>(letters.size());
+}
+
+Status SqliteDeadLetters::ParkDelayed(const EventId& id, const std::optional<std::string>& route) {
+  for (const std::string_view sql :
+       {"INSERT INTO sealane_parked (route, seq, event_id, unit, tenant, topic, key, state)"
+        " SELECT d.route, o.seq, o.event_id, o.topic || '/' || o.key, o.tenant, o.topic, o.key, 'WAITING'"
+        " FROM sealane_outbox o JOIN sealane_delayed d ON d.seq = o.seq"
+        " WHERE o.event_id = ?1 AND (?2 IS NULL OR d.route = ?2) ON CONFLICT DO NOTHING",
+        "DELETE FROM sealane_delayed WHERE (?2 IS NULL OR route = ?2)"
+        " AND seq IN (SELECT seq FROM sealane_outbox WHERE event_id = ?1)"}) {
+    SEALANE_ASSIGN_OR_RETURN(Statement move, Statement::Prepare(connection_.get(), sql));
+    SEALANE_RETURN_IF_ERROR(move.Bind(id.ToString()).BindOptional(route).Run());
+  }
+  return Ok();
 }
 
 // The rows, by route (?1, null: every one), topic (?2) and limit (?3).

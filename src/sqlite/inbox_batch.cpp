@@ -54,7 +54,7 @@ Status SqliteInboxBatch::Take(InboxItem item) {
   anything_parked_ = true;
   standings_.push_back(item.standing);
   items_.push_back(std::move(item));
-  return Control("SAVEPOINT sealane_handler");
+  return items_.size() == 1 ? Control("SAVEPOINT sealane_handler") : Ok();
 }
 
 Status SqliteInboxBatch::Control(const std::string& sql) {

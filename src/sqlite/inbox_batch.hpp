@@ -21,7 +21,7 @@ class SqliteInboxBatch final : public InboxBatch {
 
   /// Looks up what is known of the arrivals.
   Status File(const BatchRequest& request);
-  /// Takes a message that is set aside.
+  /// Takes a message that is parked; before the handler of the first of them.
   Status Take(InboxItem item);
 
   const std::vector<Standing>& standings() const override { return standings_; }

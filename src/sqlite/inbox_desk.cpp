@@ -6,6 +6,7 @@
 #include "ops/operator_action.hpp"
 #include "sqlite/audit.hpp"
 #include "sqlite/conditions.hpp"
+#include "sqlite/inbox_rows.hpp"
 #include "sqlite/migrated_connection.hpp"
 #include "sqlite/sqlite_store.hpp"
 #include "sqlite/statement.hpp"
@@ -136,6 +137,11 @@ Result<ParkedRow> ReadParked(const Statement& statement) {
   return parked;
 }
 
+/// What can become due and is not.
+std::string NotYetDueSql() {
+  return fmt::format("{} AND (p.state = 'DEAD' OR p.attempts > 0 OR p.next_attempt_at > {})", kCanBeDue, kNowSql);
+}
+
 class SqliteInboxDesk final : public InboxDesk {
  public:
   explicit SqliteInboxDesk(Connection connection) : connection_(std::move(connection)) {}
@@ -145,7 +151,7 @@ class SqliteInboxDesk final : public InboxDesk {
   Result<std::vector<ParkedEvent>> Parked(const ParkedFilter& filter) override;
   Result<InboxFindings> Find(const std::optional<std::string>& consumer, const EventId& id) override;
   Result<std::int64_t> Retry(const ParkedFilter& which, const OperatorAction& why) override {
-    return MakeDue(which.consumer, ConditionsOf(which), kCanBeDue, DeskLimit(which.limit), why);
+    return MakeDue(which.consumer, ConditionsOf(which), NotYetDueSql(), DeskLimit(which.limit), why);
   }
   Result<std::int64_t> Retry(const std::string& consumer, const EventId& id, const OperatorAction& why,
                              bool may_apply_twice) override;
@@ -153,6 +159,10 @@ class SqliteInboxDesk final : public InboxDesk {
   Result<std::int64_t> Resume(const std::string& consumer, const std::string& topic,
                               std::optional<std::int32_t> partition, const ResumePoint& from,
                               const OperatorAction& why) override;
+  Result<AcceptedGap> AcceptGap(const std::string& consumer, const GapChoice& which,
+                                const OperatorAction& why) override;
+  Result<bool> Pause(const std::string& consumer, const OperatorAction& why) override;
+  Result<bool> Unpause(const std::string& consumer, const OperatorAction& why) override;
   Result<RemoveReport> Remove(const std::string& consumer, bool although_attached, std::size_t limit,
                               const OperatorAction& why) override;
 
@@ -169,6 +179,7 @@ class SqliteInboxDesk final : public InboxDesk {
   Result<std::int64_t> DeleteSome(std::string_view table, const std::string& consumer, std::int64_t limit);
   /// The receipt is about these bytes, or left alone.
   Status SetReceipt(const ParkedRow& row, std::string_view set);
+  Result<std::int64_t> VersionSeen(const std::string& consumer, const AggregateName& name);
   Status PassVersion(const ParkedEvent& event);
   Status Record(std::string_view action, const ParkedEvent& event, const OperatorAction& why);
 
@@ -189,7 +200,8 @@ Status SqliteInboxDesk::RequireConsumer(const std::optional<std::string>& consum
 Result<std::vector<InboxSummary>> SqliteInboxDesk::Summaries() {
   SEALANE_RETURN_IF_ERROR(connection_.RequireCurrent());
   SEALANE_ASSIGN_OR_RETURN(Statement select,
-                           Prepare("SELECT consumer, mode FROM sealane_inbox_consumer ORDER BY consumer"));
+                           Prepare("SELECT consumer, mode, paused_at, pause_actor, pause_reason, held_at, hold_code,"
+                                   " hold_message FROM sealane_inbox_consumer ORDER BY consumer"));
   std::vector<InboxSummary> summaries;
   while (true) {
     SEALANE_ASSIGN_OR_RETURN(const bool found, select.Step());
@@ -202,6 +214,15 @@ Result<std::vector<InboxSummary>> SqliteInboxDesk::Summaries() {
           .WithHint("look at sealane_inbox_consumer");
     }
     summary.mode = *mode;
+    RowReader row(select);
+    static_cast<void>(row.Text());
+    static_cast<void>(row.Text());
+    const auto paused_at = row.OptionalTime();
+    ConsumerPause pause{paused_at.value_or(Timestamp{}), row.Text(), row.Text()};
+    if (paused_at) summary.pause = std::move(pause);
+    summary.held_at = row.OptionalTime();
+    ConsumerHold hold{row.Text(), row.Text()};
+    if (!hold.code.empty()) summary.hold = std::move(hold);
   }
   for (InboxSummary& summary : summaries) {
     SEALANE_RETURN_IF_ERROR(CountReceipts(summary));
@@ -405,6 +426,102 @@ Result<std::int64_t> SqliteInboxDesk::Retry(const std::string& consumer, const E
   return TooOldToRetry(consumer, id);
 }
 
+Result<AcceptedGap> SqliteInboxDesk::AcceptGap(const std::string& consumer, const GapChoice& which,
+                                               const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  SEALANE_RETURN_IF_ERROR(RequireConsumer(consumer));
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
+  AggregateName name = which.aggregate;
+  if (which.event_id) {
+    Conditions conditions = ConditionsOf(consumer, *which.event_id);
+    conditions.AddFixed("p.state <> 'SKIPPED'");
+    SEALANE_ASSIGN_OR_RETURN(const std::vector<ParkedRow> rows, SelectParked(conditions, 1));
+    if (rows.empty()) return NoParkedVersion(consumer, which);
+    const ParkedEvent& event = rows.front().event;
+    if (!event.aggregate_version || event.aggregate_id.empty()) return NoGap(consumer, event.id, std::nullopt, 0);
+    name = {event.tenant, event.aggregate_type, event.aggregate_id};
+  }
+  SEALANE_ASSIGN_OR_RETURN(const std::int64_t seen, VersionSeen(consumer, name));
+  SEALANE_ASSIGN_OR_RETURN(
+      Statement lowest,
+      Prepare(
+          "SELECT place, event_id, aggregate_version FROM sealane_inbox_parked WHERE consumer = ?1 AND tenant = ?2"
+          " AND coalesce(aggregate_type, '') = ?3 AND aggregate_id = ?4 AND state <> 'SKIPPED'"
+          " AND aggregate_version IS NOT NULL"
+          " ORDER BY aggregate_version <= ?5, aggregate_version, place LIMIT 1"));
+  lowest.Bind(consumer).Bind(name.tenant).Bind(name.type).Bind(name.id).Bind(seen);
+  SEALANE_ASSIGN_OR_RETURN(const bool found, lowest.Step());
+  if (!found) return NoParkedVersion(consumer, which);
+  const std::int64_t place = lowest.Int(0);
+  const auto first_id = EventId::Parse(lowest.Text(1));
+  const AcceptedGap gap{first_id.value_or(EventId()), lowest.Int(2), seen};
+  if (gap.version > seen && which.event_id && *which.event_id != gap.id) {
+    return NotFirstGap(consumer, gap.id, gap.version);
+  }
+  Conditions conditions = ConditionsOf(consumer, gap.id);
+  conditions.AddFixed(fmt::format("p.place = {}", place));
+  SEALANE_ASSIGN_OR_RETURN(const std::vector<ParkedRow> rows, SelectParked(conditions, 1));
+  if (rows.empty() || !WaitsForGap(rows.front().event, seen)) {
+    return NoGap(consumer, which.event_id.value_or(gap.id), gap.version, seen);
+  }
+  SEALANE_ASSIGN_OR_RETURN(Statement pass,
+                           Prepare("INSERT INTO sealane_inbox_version (consumer, tenant, type, id, version)"
+                                   " VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET version = excluded.version"));
+  pass.Bind(consumer).Bind(name.tenant).Bind(name.type).Bind(name.id).Bind(gap.version - 1);
+  SEALANE_RETURN_IF_ERROR(pass.Run());
+  SEALANE_ASSIGN_OR_RETURN(
+      Statement update,
+      Prepare(
+          fmt::format("UPDATE sealane_inbox_parked SET state = CASE state WHEN 'RECEIVED' THEN state ELSE 'FAILED'"
+                      " END, attempts = 0, next_attempt_at = {}, gap_until = NULL, claimed_until = NULL"
+                      " WHERE place = ?",
+                      kNowSql)));
+  update.Bind(place);
+  SEALANE_RETURN_IF_ERROR(update.Run());
+  const InboxState state = rows.front().event.state;
+  if (state == InboxState::kGap || state == InboxState::kDead) {
+    SEALANE_RETURN_IF_ERROR(SetReceipt(rows.front(), "state = 'FAILED', finished_at = NULL"));
+  }
+  SEALANE_RETURN_IF_ERROR(NoteAudit(connection_.get(), "inbox.accept_gap", AcceptGapTarget(consumer, gap), why));
+  SEALANE_RETURN_IF_ERROR(transaction.Commit());
+  return gap;
+}
+
+Result<bool> SqliteInboxDesk::Pause(const std::string& consumer, const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  SEALANE_RETURN_IF_ERROR(RequireConsumer(consumer));
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
+  SEALANE_ASSIGN_OR_RETURN(Statement update,
+                           Prepare(fmt::format("UPDATE sealane_inbox_consumer SET paused_at = {}, pause_actor = ?2,"
+                                               " pause_reason = ?3 WHERE consumer = ?1 AND paused_at IS NULL",
+                                               kNowSql)));
+  update.Bind(consumer).Bind(why.actor).Bind(why.reason);
+  SEALANE_RETURN_IF_ERROR(update.Run());
+  if (sqlite3_changes64(connection_.get()) == 0) return false;
+  SEALANE_RETURN_IF_ERROR(NoteAudit(connection_.get(), "inbox.pause", consumer, why));
+  SEALANE_RETURN_IF_ERROR(transaction.Commit());
+  return true;
+}
+
+Result<bool> SqliteInboxDesk::Unpause(const std::string& consumer, const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  SEALANE_RETURN_IF_ERROR(RequireConsumer(consumer));
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
+  SEALANE_ASSIGN_OR_RETURN(Statement update,
+                           Prepare("UPDATE sealane_inbox_consumer SET paused_at = NULL, pause_actor = NULL,"
+                                   " pause_reason = NULL, held_at = NULL, hold_code = NULL, hold_message = NULL"
+                                   " WHERE consumer = ?1 AND (paused_at IS NOT NULL OR hold_code IS NOT NULL)"));
+  update.Bind(consumer);
+  SEALANE_RETURN_IF_ERROR(update.Run());
+  if (sqlite3_changes64(connection_.get()) == 0) return false;
+  SEALANE_ASSIGN_OR_RETURN(Statement wake, Prepare(DueNowSql()));
+  wake.Bind(consumer);
+  SEALANE_RETURN_IF_ERROR(wake.Run());
+  SEALANE_RETURN_IF_ERROR(NoteAudit(connection_.get(), "inbox.unpause", consumer, why));
+  SEALANE_RETURN_IF_ERROR(transaction.Commit());
+  return true;
+}
+
 // ---- positions
 
 Result<std::int64_t> SqliteInboxDesk::Resume(const std::string& consumer, const std::string& topic,
@@ -506,14 +623,19 @@ Status SqliteInboxDesk::SetReceipt(const ParkedRow& row, std::string_view set) {
   return update.Run();
 }
 
-Status SqliteInboxDesk::PassVersion(const ParkedEvent& event) {
-  if (!event.aggregate_version || event.aggregate_id.empty()) return Ok();
+Result<std::int64_t> SqliteInboxDesk::VersionSeen(const std::string& consumer, const AggregateName& name) {
   SEALANE_ASSIGN_OR_RETURN(Statement select,
                            Prepare("SELECT version FROM sealane_inbox_version WHERE consumer = ? AND tenant = ?"
                                    " AND type = ? AND id = ?"));
-  select.Bind(event.consumer).Bind(event.tenant).Bind(event.aggregate_type).Bind(event.aggregate_id);
+  select.Bind(consumer).Bind(name.tenant).Bind(name.type).Bind(name.id);
   SEALANE_ASSIGN_OR_RETURN(const bool found, select.Step());
-  const std::int64_t seen = found ? select.Int(0) : 0;
+  return found ? select.Int(0) : 0;
+}
+
+Status SqliteInboxDesk::PassVersion(const ParkedEvent& event) {
+  if (!event.aggregate_version || event.aggregate_id.empty()) return Ok();
+  SEALANE_ASSIGN_OR_RETURN(const std::int64_t seen,
+                           VersionSeen(event.consumer, {event.tenant, event.aggregate_type, event.aggregate_id}));
   if (!PassesVersion(event, seen)) return Ok();
   SEALANE_ASSIGN_OR_RETURN(Statement upsert,
                            Prepare("INSERT INTO sealane_inbox_version (consumer, tenant, type, id, version)"

@@ -63,6 +63,15 @@ std::string HeadPlaceSql(std::string_view unit, bool by_version) {
       by_version ? kLowest : "f.place", unit);
 }
 
+const std::string& DueNowSql() {
+  static const std::string sql = fmt::format(
+      "UPDATE sealane_inbox_parked SET next_attempt_at = {0} WHERE place IN (SELECT place FROM sealane_inbox_parked"
+      " WHERE consumer = ?1 AND state = 'FAILED' AND next_attempt_at > {0} AND claimed_until IS NULL"
+      " ORDER BY next_attempt_at LIMIT 10000)",
+      kNowSql);
+  return sql;
+}
+
 InboxItem InboxItem::Of(const Arrival& arrival) {
   InboxItem item;
   item.id = arrival.id;
@@ -354,7 +363,8 @@ Status InboxRows::GiveBack(const Attempt& attempt) {
 Status InboxRows::Unclaim(std::int64_t place) {
   SEALANE_ASSIGN_OR_RETURN(
       const BookedStatement update,
-      session_.Take("UPDATE sealane_inbox_parked SET claimed_until = NULL WHERE consumer = ? AND place = ?"));
+      session_.Take("UPDATE sealane_inbox_parked SET claimed_until = NULL, attempts = max(0, attempts - 1)"
+                    " WHERE consumer = ? AND place = ?"));
   update->Bind(place);
   return update->Run();
 }
@@ -374,6 +384,20 @@ Status InboxRows::WakeGaps(std::string_view unit, Timestamp now) {
                     " WHERE consumer = ?1 AND unit = ?2 AND state = 'GAP' AND state <> 'SKIPPED'"));
   update->BindBlob(unit).Bind(now);
   return update->Run();
+}
+
+Status InboxRows::SetHold(const std::optional<ConsumerHold>& hold) {
+  static const std::string sql = fmt::format(
+      "UPDATE sealane_inbox_consumer SET hold_code = ?2, hold_message = ?3,"
+      " held_at = CASE WHEN ?2 IS NOT NULL THEN {} END WHERE consumer = ?1 AND hold_code IS NOT ?2",
+      kNowSql);
+  SEALANE_ASSIGN_OR_RETURN(const BookedStatement update, session_.Take(sql));
+  update->BindOptional(hold ? std::string_view(hold->code) : std::string_view());
+  update->BindOptional(hold ? std::string_view(hold->message) : std::string_view());
+  SEALANE_RETURN_IF_ERROR(update->Run());
+  if (sqlite3_changes64(session_.connection.get()) == 0) return Ok();
+  SEALANE_ASSIGN_OR_RETURN(const BookedStatement wake, session_.Take(DueNowSql()));
+  return wake->Run();
 }
 
 Status InboxRows::SetVersion(const AggregateName& aggregate, std::int64_t version) {

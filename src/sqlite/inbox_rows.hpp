@@ -34,6 +34,9 @@ struct InboxItem {
 /// of the aggregate that that one is about. A few steps into indexes, however many wait behind it.
 std::string HeadPlaceSql(std::string_view unit, bool by_version);
 
+/// SQL that makes FAILED events of consumer ?1 due.
+const std::string& DueNowSql();
+
 /// The first of a unit, as a parked row has it.
 struct ParkedHead {
   InboxItem item;
@@ -82,10 +85,13 @@ class InboxRows {
   Status Claim(const Attempt& attempt);
   /// Takes an attempt back that was not made, unless somebody has changed the message since.
   Status GiveBack(const Attempt& attempt);
+  /// It was not tried: it stands as before, and the attempt does not count.
   Status Unclaim(std::int64_t place);
   Status Unpark(std::int64_t place);
   /// What waits for a gap in the unit may be tried now.
   Status WakeGaps(std::string_view unit, Timestamp now);
+  /// Says that members hold, or go on; FAILED events are due when that is new.
+  Status SetHold(const std::optional<ConsumerHold>& hold);
   Status SetVersion(const AggregateName& aggregate, std::int64_t version);
 
   // ---- partitions ----

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -29,9 +30,12 @@ class SqliteInboxStore final : public InboxStore {
   }
   Result<std::unique_ptr<InboxBatch>> Open(const BatchRequest& request) override;
   Result<std::optional<StatementFault>> Examine(const std::string& sql, std::span<const SqlValue> values) override;
-  Result<std::vector<std::string>> DueUnits(bool by_version, std::size_t limit) override;
+  Result<InboxLook> Look(bool by_version, std::size_t limit) override;
   Result<std::optional<RetryBatch>> OpenRetry(const std::string& unit, bool by_version,
                                               std::chrono::milliseconds patience) override;
+  Result<RetryGroup> OpenRetries(std::span<const std::string> units, bool by_version,
+                                 std::chrono::milliseconds patience) override;
+  Status SetHold(const std::optional<ConsumerHold>& hold) override;
   Result<std::vector<AttachedPartition>> Attach(std::span<const Partition> partitions,
                                                 std::size_t recent_max) override;
   Status Detach(std::span<const AttachedPartition> partitions) override;
@@ -40,7 +44,7 @@ class SqliteInboxStore final : public InboxStore {
   Status Stop(const AttachedPartition& partition, const PartitionStop& stop) override;
   Status Suspect(const AttachedPartition& partition, std::int64_t offset) override;
   Status Calm(const AttachedPartition& partition) override;
-  Result<InboxCounts> Count() override;
+  Result<InboxCounts> Count(std::int64_t count_max) override;
   /// Rows are not kept by time here.
   Status Tend() override { return Ok(); }
   Result<InboxTimes> Times() override;
@@ -52,6 +56,8 @@ class SqliteInboxStore final : public InboxStore {
   Result<WriteTransaction> Begin() const;
   /// The file goes to whoever asks in the right moment, so that a single wait for it can be in vain.
   Result<WriteTransaction> BeginWithin(std::chrono::milliseconds patience) const;
+  Result<RetryGroup> OpenSome(std::span<const std::string> units, bool by_version, std::chrono::milliseconds patience,
+                              bool untried_only);
   Result<AttachedPartition> AttachOne(const Partition& partition, std::size_t recent_max);
   Status ReadRecent(AttachedPartition& attached, std::size_t recent_max);
   Status PruneReceipts(Timestamp before, std::size_t limit, PruneReport& report);
@@ -62,7 +68,7 @@ class SqliteInboxStore final : public InboxStore {
 
   std::shared_ptr<InboxSession> session_;
   InboxRows rows_;
-  std::optional<Attempt> owed_;  // was counted and could not be made
+  std::vector<Attempt> owed_;  // were counted and could not be made
 };
 
 Result<std::optional<StatementFault>> SqliteInboxStore::Examine(const std::string& sql, std::span<const SqlValue>) {
@@ -125,73 +131,119 @@ Result<std::unique_ptr<InboxBatch>> SqliteInboxStore::Open(const BatchRequest& r
 // ---- what was set aside
 // ---------------------------------------------------------------------------------------------
 
-Result<std::vector<std::string>> SqliteInboxStore::DueUnits(bool by_version, std::size_t limit) {
-  // Goes from one unit to the next, because a unit can have very many messages, and past those in which everything is
-  // dead. The first of a unit is a few steps into indexes.
-  static const auto text = [](bool versions) {
+Result<InboxLook> SqliteInboxStore::Look(bool by_version, std::size_t limit) {
+  static const auto due_text = [](std::string_view column) {
     return fmt::format(
-        "WITH RECURSIVE waiting (unit) AS ("
-        "SELECT min(p.unit) FROM sealane_inbox_parked p WHERE p.consumer = ?1"
-        " AND p.state IN ('RECEIVED', 'GAP', 'FAILED')"
-        " UNION ALL SELECT (SELECT min(p.unit) FROM sealane_inbox_parked p WHERE p.consumer = ?1"
-        " AND p.state IN ('RECEIVED', 'GAP', 'FAILED') AND p.unit > w.unit) FROM waiting w WHERE w.unit IS NOT NULL)"
-        " SELECT h.unit FROM waiting w JOIN sealane_inbox_parked h ON h.place = {}"
-        " WHERE w.unit IS NOT NULL AND {} ORDER BY coalesce(next_attempt_at, parked_at), place LIMIT ?2",
-        HeadPlaceSql("w.unit", versions), DueSql());
+        "SELECT unit FROM sealane_inbox_order_key WHERE consumer = ?1 AND {0} IS NOT NULL AND {0} <= {1}"
+        " ORDER BY {0} LIMIT ?2",
+        column, kNowSql);
   };
-  static const std::string by_place_sql = text(false);
-  static const std::string by_version_sql = text(true);
+  static const auto state_text = [](std::string_view column) {
+    return fmt::format(
+        "SELECT (SELECT max(0, k.{0} - {1}) FROM sealane_inbox_order_key k WHERE k.consumer = ?1"
+        " AND k.{0} IS NOT NULL ORDER BY k.{0} LIMIT 1), paused_at IS NOT NULL, pause_reason, hold_code, hold_message"
+        " FROM sealane_inbox_consumer WHERE consumer = ?1",
+        column, kNowSql);
+  };
+  static const std::string due_by_place = due_text("due_at");
+  static const std::string due_by_version = due_text("due_by_version_at");
+  static const std::string state_by_place = state_text("due_at");
+  static const std::string state_by_version = state_text("due_by_version_at");
   SEALANE_RETURN_IF_ERROR(RequireIdle());
-  SEALANE_ASSIGN_OR_RETURN(const BookedStatement select, session_->Take(by_version ? by_version_sql : by_place_sql));
+  InboxLook look;
+  {
+    SEALANE_ASSIGN_OR_RETURN(const BookedStatement state,
+                             session_->Take(by_version ? state_by_version : state_by_place));
+    SEALANE_ASSIGN_OR_RETURN(const bool found, state->Step());
+    if (found) {
+      RowReader row(*state);
+      if (const auto micros = row.OptionalInt()) {
+        look.next_due = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::microseconds{*micros});
+      }
+      const bool paused = row.Int() != 0;
+      std::string reason = row.Text();
+      if (paused) look.pause = std::move(reason);
+      ConsumerHold hold{row.Text(), row.Text()};
+      if (!hold.code.empty()) look.hold = std::move(hold);
+    }
+  }
+  SEALANE_ASSIGN_OR_RETURN(const BookedStatement select, session_->Take(by_version ? due_by_version : due_by_place));
   select->Bind(Bounded(limit));
-  std::vector<std::string> units;
   while (true) {
     SEALANE_ASSIGN_OR_RETURN(const bool found, select->Step());
-    if (!found) return units;
-    units.push_back(select->Blob(0));
+    if (!found) return look;
+    look.due.push_back(select->Blob(0));
   }
+}
+
+Status SqliteInboxStore::SetHold(const std::optional<ConsumerHold>& hold) {
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, Begin());
+  SEALANE_RETURN_IF_ERROR(rows_.SetHold(hold));
+  return transaction.Commit();
 }
 
 Result<std::optional<RetryBatch>> SqliteInboxStore::OpenRetry(const std::string& unit, bool by_version,
                                                               std::chrono::milliseconds patience) {
+  SEALANE_ASSIGN_OR_RETURN(RetryGroup group, OpenSome({&unit, 1}, by_version, patience, false));
+  if (group.messages.empty()) return std::optional<RetryBatch>();
+  RetryBatch retry;
+  static_cast<RetryMessage&>(retry) = std::move(group.messages.front());
+  retry.batch = std::move(group.batch);
+  return std::optional<RetryBatch>(std::move(retry));
+}
+
+Result<RetryGroup> SqliteInboxStore::OpenRetries(std::span<const std::string> units, bool by_version,
+                                                 std::chrono::milliseconds patience) {
+  return OpenSome(units, by_version, patience, true);
+}
+
+Result<RetryGroup> SqliteInboxStore::OpenSome(std::span<const std::string> units, bool by_version,
+                                              std::chrono::milliseconds patience, bool untried_only) {
   SEALANE_ASSIGN_OR_RETURN(WriteTransaction counting, Begin());
-  if (owed_) SEALANE_RETURN_IF_ERROR(rows_.GiveBack(*owed_));
-  SEALANE_ASSIGN_OR_RETURN(const auto first, rows_.HeadOf(unit, by_version));
-  const bool is_due = first && first->is_due;
+  for (const Attempt& owed : owed_) SEALANE_RETURN_IF_ERROR(rows_.GiveBack(owed));
   SEALANE_ASSIGN_OR_RETURN(const Timestamp now, session_->Now());
-  const Attempt attempt{.place = is_due ? first->item.place : 0, .until = now + patience};
-  if (is_due) SEALANE_RETURN_IF_ERROR(rows_.Claim(attempt));
+  std::vector<ParkedHead> claimed;
+  std::vector<Attempt> attempts;
+  for (const std::string& unit : std::set<std::string>(units.begin(), units.end())) {
+    SEALANE_ASSIGN_OR_RETURN(auto first, rows_.HeadOf(unit, by_version));
+    if (!first || !first->is_due || (untried_only && first->attempts > 0)) continue;
+    attempts.push_back({.place = first->item.place, .until = now + patience});
+    SEALANE_RETURN_IF_ERROR(rows_.Claim(attempts.back()));
+    claimed.push_back(*std::move(first));
+  }
   SEALANE_RETURN_IF_ERROR(counting.Commit());
-  owed_.reset();
-  if (!is_due) return std::optional<RetryBatch>();
+  owed_.clear();
+  RetryGroup group;
+  if (claimed.empty()) return group;
 
   auto begun = BeginWithin(patience);
   if (!begun) {
     // Giving it back needs the file too, so that has to wait.
-    owed_ = attempt;
+    owed_ = std::move(attempts);
     return std::move(begun).error();
   }
-  WriteTransaction transaction = std::move(begun).value();
-  // Between the two transactions a person may have changed something, or our time may be over.
-  SEALANE_ASSIGN_OR_RETURN(const auto head, rows_.HeadOf(unit, by_version));
-  if (!head || head->item.place != first->item.place || head->state != first->state ||
-      head->attempts != first->attempts + 1) {
-    return std::optional<RetryBatch>();
+  auto batch = std::make_unique<SqliteInboxBatch>(session_, std::move(begun).value());
+  for (const ParkedHead& first : claimed) {
+    // Between the two transactions a person may have changed something, or our time may be over.
+    SEALANE_ASSIGN_OR_RETURN(const auto head, rows_.HeadOf(first.item.unit, by_version));
+    if (!head || head->item.place != first.item.place || head->state != first.state ||
+        head->attempts != first.attempts + 1) {
+      continue;
+    }
+    RetryMessage& retry = group.messages.emplace_back();
+    SEALANE_ASSIGN_OR_RETURN(retry.message, rows_.MessageAt(head->item.place));
+    retry.id = head->item.id;
+    retry.unit = head->item.unit;
+    retry.state = head->state;
+    retry.attempts = head->attempts;
+    retry.parked_at = head->parked_at;
+    retry.first_failed_at = head->first_failed_at;
+    retry.gap_overdue = head->gap_overdue;
+    SEALANE_ASSIGN_OR_RETURN(retry.version_seen, rows_.VersionOf(head->item.aggregate));
+    SEALANE_RETURN_IF_ERROR(batch->Take(head->item));
   }
-  RetryBatch retry;
-  SEALANE_ASSIGN_OR_RETURN(retry.message, rows_.MessageAt(head->item.place));
-  retry.id = head->item.id;
-  retry.unit = head->item.unit;
-  retry.state = head->state;
-  retry.attempts = head->attempts;
-  retry.parked_at = head->parked_at;
-  retry.first_failed_at = head->first_failed_at;
-  retry.gap_overdue = head->gap_overdue;
-  SEALANE_ASSIGN_OR_RETURN(retry.version_seen, rows_.VersionOf(head->item.aggregate));
-  auto batch = std::make_unique<SqliteInboxBatch>(session_, std::move(transaction));
-  SEALANE_RETURN_IF_ERROR(batch->Take(head->item));
-  retry.batch = std::move(batch);
-  return std::optional<RetryBatch>(std::move(retry));
+  if (!group.messages.empty()) group.batch = std::move(batch);
+  return group;
 }
 
 // ---- partitions
@@ -352,13 +404,18 @@ Status SqliteInboxStore::Calm(const AttachedPartition& partition) {
 // ---- keeping
 // --------------------------------------------------------------------------------------------------------
 
-Result<InboxCounts> SqliteInboxStore::Count() {
+Result<InboxCounts> SqliteInboxStore::Count(std::int64_t count_max) {
   SEALANE_RETURN_IF_ERROR(RequireIdle());
+  // Each from an index that has nothing else.
   SEALANE_ASSIGN_OR_RETURN(
       const BookedStatement select,
-      session_->Take("SELECT count(*), coalesce(sum(state = 'DEAD'), 0), coalesce(sum(state = 'GAP'), 0) FROM"
-                     " (SELECT state FROM sealane_inbox_parked WHERE consumer = ? AND state <> 'SKIPPED' LIMIT ?)"));
-  select->Bind(InboxCounts::kCountMax);
+      session_->Take("SELECT (SELECT count(*) FROM (SELECT 1 FROM sealane_inbox_parked"
+                     " INDEXED BY sealane_inbox_parked_unit WHERE consumer = ?1 AND state <> 'SKIPPED' LIMIT ?2)),"
+                     " (SELECT count(*) FROM (SELECT 1 FROM sealane_inbox_parked"
+                     " INDEXED BY sealane_inbox_parked_dead WHERE consumer = ?1 AND state = 'DEAD' LIMIT ?2)),"
+                     " (SELECT count(*) FROM (SELECT 1 FROM sealane_inbox_parked"
+                     " INDEXED BY sealane_inbox_parked_gap WHERE consumer = ?1 AND state = 'GAP' LIMIT ?2))"));
+  select->Bind(count_max);
   SEALANE_RETURN_IF_ERROR(select->Step());
   RowReader row(*select);
   InboxCounts counts;

@@ -165,17 +165,16 @@ Result<LanePositions> SqliteOutboxLog::ReadPositions() {
 Status SqliteOutboxLog::ReadMembership(Membership& membership) {
   static const std::string sql = fmt::format(
       "SELECT (SELECT count(*) FROM sealane_relay_member m WHERE m.route = r.name AND m.expires_at > {}), r.paused,"
-      " (SELECT count(*) FROM (SELECT 1 FROM sealane_parked p WHERE p.route = r.name AND p.state <> 'DISCARDED'"
-      " AND p.waits_for IS NULL LIMIT {}))"
+      " EXISTS (SELECT 1 FROM sealane_parked_change c WHERE c.route = r.name)"
       " FROM sealane_route r WHERE r.name = ?",
-      kNowSql, Membership::kParkedCountMax);
+      kNowSql);
   SEALANE_ASSIGN_OR_RETURN(Statement select, Statement::Prepare(connection_.get(), sql));
   select.Bind(route_);
   SEALANE_RETURN_IF_ERROR(select.Step());
   RowReader row(select);
   membership.live_relays = static_cast<std::int32_t>(row.Int());
   membership.paused = row.Int() != 0;
-  membership.parked = row.Int();
+  membership.changes = row.Int() != 0;
 
   SEALANE_ASSIGN_OR_RETURN(Statement rules,
                            Statement::Prepare(connection_.get(),
@@ -194,11 +193,16 @@ Status SqliteOutboxLog::ReadMembership(Membership& membership) {
   }
 }
 
-Result<Membership> SqliteOutboxLog::Beat(std::chrono::milliseconds ttl) {
+Status SqliteOutboxLog::WriteMember(std::chrono::milliseconds ttl) {
   static const std::string live = fmt::format(
       "INSERT INTO sealane_relay_member (route, owner, expires_at) VALUES (?, ?, {} + ?)"
       " ON CONFLICT DO UPDATE SET expires_at = excluded.expires_at",
       kNowSql);
+  SEALANE_ASSIGN_OR_RETURN(Statement join, Statement::Prepare(connection_.get(), live));
+  return join.Bind(route_).Bind(owner_).Bind(Microseconds(ttl)).Run();
+}
+
+Result<Membership> SqliteOutboxLog::Beat(std::chrono::milliseconds ttl) {
   static const std::string bury =
       fmt::format("DELETE FROM sealane_relay_member WHERE route = ? AND expires_at <= {}", kNowSql);
   static const std::string extend =
@@ -206,9 +210,7 @@ Result<Membership> SqliteOutboxLog::Beat(std::chrono::milliseconds ttl) {
   SEALANE_RETURN_IF_ERROR(connection_.RequireCurrent());
   SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
   SEALANE_ASSIGN_OR_RETURN(const Lease lease, ReadLease());
-  SEALANE_ASSIGN_OR_RETURN(Statement join, Statement::Prepare(connection_.get(), live));
-  join.Bind(route_).Bind(owner_).Bind(Microseconds(ttl));
-  SEALANE_RETURN_IF_ERROR(join.Run());
+  SEALANE_RETURN_IF_ERROR(WriteMember(ttl));
   SEALANE_ASSIGN_OR_RETURN(Statement forget, Statement::Prepare(connection_.get(), bury));
   forget.Bind(route_);
   SEALANE_RETURN_IF_ERROR(forget.Run());
@@ -225,7 +227,7 @@ Result<Membership> SqliteOutboxLog::Beat(std::chrono::milliseconds ttl) {
   }
   SEALANE_RETURN_IF_ERROR(transaction.Commit());
   if (!membership.held.empty()) memory_->Wrote(lease.epoch, lease.writes + 1);
-  // Counting what is set aside may take a while, and writers of the application need the lock.
+  // After the commit: writers of the application need the lock.
   SEALANE_RETURN_IF_ERROR(ReadMembership(membership));
   return membership;
 }
@@ -250,6 +252,7 @@ Result<std::vector<LaneGrant>> SqliteOutboxLog::Claim(std::int32_t max, std::chr
   const std::int64_t epoch = claim.Int(0);
   const std::int64_t writes = claim.Int(1);
   SEALANE_RETURN_IF_ERROR(claim.Run());
+  SEALANE_RETURN_IF_ERROR(WriteMember(ttl));
   SEALANE_ASSIGN_OR_RETURN(LanePositions positions, ReadPositions());
   SEALANE_RETURN_IF_ERROR(RefusePositionAhead(positions));
   SEALANE_RETURN_IF_ERROR(transaction.Commit());
@@ -401,7 +404,9 @@ Result<bool> SqliteOutboxLog::OthersDone(std::span<const LaneLease> mine, const 
           "   c.published_seq)"
           " AND NOT EXISTS (SELECT 1 FROM sealane_parked p WHERE p.route = ?1 AND p.seq = o.seq))"
           " OR EXISTS (SELECT 1 FROM sealane_parked w WHERE w.route = ?1 AND w.waits_for IS NOT NULL"
-          "   AND w.state = 'WAITING')"));
+          "   AND w.state = 'WAITING')"
+          " OR EXISTS (SELECT 1 FROM sealane_delayed d WHERE d.route = ?1 AND d.due_at <= " +
+              std::string(kNowSql) + ")"));
   select.Bind(route_).Bind(lowest).Bind(until);
   SEALANE_RETURN_IF_ERROR(select.Step());
   return select.Int(0) == 0;

@@ -10,6 +10,7 @@
 #include "outbox/outbox_log.hpp"
 #include "sqlite/connection.hpp"
 #include "sqlite/lease_memory.hpp"
+#include "sqlite/outbox_log_page.hpp"
 #include "sqlite/statement.hpp"
 
 namespace sealane::sqlite {
@@ -32,14 +33,15 @@ class SqliteOutboxLog final : public OutboxLog {
   Result<Page> Read(const ReadRequest& request) override;
   Result<bool> OthersDone(std::span<const LaneLease> mine, const Horizon& horizon) override;
   Result<SettleReport> Settle(const SettleRequest& request) override;
-  Result<std::vector<DueUnit>> BlockedUnits(std::span<const LaneLease> leases) override;
-  Result<std::vector<DueUnit>> DueUnits(std::span<const LaneLease> leases, std::span<const std::string> but_tenants,
-                                        std::size_t limit) override;
-  Result<Page> ReadParked(const DueUnit& unit, std::size_t limit, std::vector<ParkedEntry>& entries) override;
+  Result<std::vector<BlockedUnit>> BlockedUnits(std::span<const LaneLease> leases) override;
+  Result<std::vector<BlockedUnit>> BlockedUnits(std::span<const DueUnit> units) override;
+  Result<std::vector<DueUnit>> TakeChanges(std::span<const LaneLease> leases, std::size_t limit) override;
+  Result<ParkedBatch> ReadParked(std::span<const DueUnit> units, std::size_t limit, std::size_t bytes_max) override;
   Result<std::vector<WaitingTopic>> WaitingTopics(std::span<const LaneLease> leases, std::size_t limit) override;
   Result<Page> ReadWaiting(const std::string& topic, std::span<const LaneLease> leases,
                            std::span<const std::string> but_tenants, std::size_t limit,
                            std::size_t bytes_max) override;
+  Result<DelayedPage> ReadDelayed(const DelayedRequest& request) override;
   Status KeepOrder(std::string_view order) override;
   Result<TendReport> Tend() override;
 
@@ -57,6 +59,8 @@ class SqliteOutboxLog final : public OutboxLog {
 
   Result<Lease> ReadLease();
   Result<LanePositions> ReadPositions();
+  /// Says that this relay lives. In a write transaction.
+  Status WriteMember(std::chrono::milliseconds ttl);
   Status ReadMembership(Membership& membership);
   /// The statement of Read() for these tenants, prepared once.
   Result<sqlite3_stmt*> PrepareRead(bool all_tenants, bool all_but);
@@ -78,7 +82,10 @@ class SqliteOutboxLog final : public OutboxLog {
                          const std::string& except_tenants);
   Result<Statement> PrepareWriteParked() const;
   Status WriteParked(Statement& upsert, const ParkChange& change) const;
-  static Result<std::vector<DueUnit>> UnitsOf(Statement& select, const LaneLease& lease);
+  static Status AddUnits(Statement& select, const LaneLease& lease, std::vector<BlockedUnit>& units);
+  /// False: the page is full, and nothing of the unit was added.
+  Result<bool> ReadUnit(sqlite3_stmt* select, const DueUnit& wanted, std::size_t limit, PageBuilder& builder,
+                        ParkedUnit& unit);
 
   Connection connection_;
   Options options_;

@@ -164,7 +164,8 @@ class SqliteRouteDesk final : public RouteDesk {
                            "SELECT count(*), count(CASE WHEN state = 'WAITING' THEN 1 END),"
                            " count(CASE WHEN state = 'FAILED' THEN 1 END), count(CASE WHEN state = 'DEAD' THEN 1 END)"
                            " FROM (SELECT state FROM sealane_parked WHERE route = ?1 AND state <> 'DISCARDED'"
-                           " AND skipped = 0 AND waits_for IS NULL LIMIT ?2)"));
+                           " AND skipped = 0 UNION ALL SELECT 'WAITING' FROM sealane_delayed WHERE route = ?1"
+                           " LIMIT ?2)"));
     select.Bind(route.route).Bind(kAsideMax);
     SEALANE_RETURN_IF_ERROR(select.Step());
     RowReader row(select);

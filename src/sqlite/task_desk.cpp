@@ -1,6 +1,7 @@
 #include "ops/task_desk.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -112,8 +113,14 @@ class SqliteTaskDesk final : public TaskDesk {
     return MakeDue(ConditionsOf(id), 1, why);
   }
   Result<std::int64_t> Discard(const EventId& id, const OperatorAction& why) override;
+  Result<std::vector<TargetSummary>> Targets() override;
+  Result<PauseOutcome> Pause(const std::string& target, bool is_known, const OperatorAction& why) override;
+  Result<bool> Resume(const std::string& target, const OperatorAction& why) override;
 
  private:
+  Result<std::set<std::string>> TargetNames();
+  Result<TargetSummary> Describe(const std::string& target);
+  Result<bool> Exists(const std::string& sql, const std::string& target);
   Result<Statement> Prepare(const std::string& sql) { return Statement::Prepare(connection_.get(), sql); }
   Result<std::vector<TaskAttempt>> ReadAttempts(const EventId& id);
   Result<std::int64_t> MakeDue(const Conditions& conditions, std::size_t limit, const OperatorAction& why);
@@ -229,6 +236,140 @@ Result<std::int64_t> SqliteTaskDesk::Discard(const EventId& id, const OperatorAc
   Conditions conditions = ConditionsOf(id);
   conditions.AddFixed("state IN ('PENDING', 'FAILED', 'DEAD')");
   return Apply("task.discard", set, conditions, 1, why);
+}
+
+/// What the index sealane_task_due has.
+constexpr std::string_view kMayBecomeDue =
+    "sealane_task INDEXED BY sealane_task_due WHERE NOT waits AND state IN ('PENDING', 'SENDING', 'FAILED')";
+const std::string kOutageIsRecent =
+    fmt::format("next_probe_at >= {} - {}", kNowSql,
+                std::chrono::duration_cast<std::chrono::microseconds>(TaskStore::kOutageKept).count());
+
+Result<std::set<std::string>> SqliteTaskDesk::TargetNames() {
+  // One descent into the index per target that has tasks.
+  SEALANE_ASSIGN_OR_RETURN(
+      Statement select,
+      Prepare(fmt::format("WITH RECURSIVE waiting (target) AS (SELECT min(target) FROM {0} UNION ALL"
+                          " SELECT (SELECT min(t.target) FROM {1} AND t.target > w.target) FROM waiting w"
+                          " WHERE w.target IS NOT NULL)"
+                          " SELECT target FROM waiting WHERE target IS NOT NULL"
+                          " UNION SELECT target FROM sealane_task_pause"
+                          " UNION SELECT target FROM sealane_task_outage WHERE {2}",
+                          kMayBecomeDue,
+                          "sealane_task t INDEXED BY sealane_task_due WHERE NOT t.waits"
+                          " AND t.state IN ('PENDING', 'SENDING', 'FAILED')",
+                          kOutageIsRecent)));
+  std::set<std::string> names;
+  while (true) {
+    SEALANE_ASSIGN_OR_RETURN(const bool found, select.Step());
+    if (!found) return names;
+    names.insert(RowReader(select).Text());
+  }
+}
+
+Result<TargetSummary> SqliteTaskDesk::Describe(const std::string& target) {
+  TargetSummary summary;
+  summary.target = target;
+  SEALANE_ASSIGN_OR_RETURN(
+      Statement tasks,
+      Prepare(fmt::format("SELECT now.at, (SELECT count(*) FROM (SELECT 1 FROM {0} AND target = ?1"
+                          " AND coalesce(claimed_until, due_at) <= now.at LIMIT ?2)),"
+                          " (SELECT coalesce(claimed_until, due_at) FROM {0} AND target = ?1"
+                          " ORDER BY coalesce(claimed_until, due_at), place LIMIT 1),"
+                          " (SELECT count(*) FROM sealane_task INDEXED BY sealane_task_open"
+                          " WHERE state NOT IN ('SUCCEEDED', 'DISCARDED') AND state = 'SENDING' AND target = ?1)"
+                          " FROM (SELECT {1} AS at) AS now",
+                          kMayBecomeDue, kNowSql)));
+  tasks.Bind(target).Bind(TaskCounts::kCountMax);
+  SEALANE_RETURN_IF_ERROR(tasks.Step());
+  RowReader row(tasks);
+  const Timestamp now = row.Time();
+  summary.due = row.Int();
+  if (const auto first = row.OptionalTime()) (*first <= now ? summary.oldest_due_at : summary.next_due_at) = *first;
+  summary.in_flight = row.Int();
+
+  SEALANE_ASSIGN_OR_RETURN(Statement paused,
+                           Prepare("SELECT paused_at, actor, reason FROM sealane_task_pause WHERE target = ?"));
+  paused.Bind(target);
+  SEALANE_ASSIGN_OR_RETURN(const bool is_paused, paused.Step());
+  if (is_paused) {
+    RowReader pause(paused);
+    summary.pause.emplace();
+    summary.pause->at = pause.Time();
+    summary.pause->actor = pause.Text();
+    summary.pause->reason = pause.Text();
+  }
+
+  SEALANE_ASSIGN_OR_RETURN(Statement outages,
+                           Prepare(fmt::format("SELECT since, next_probe_at, code, message FROM sealane_task_outage"
+                                               " WHERE target = ? AND {} ORDER BY next_probe_at DESC",
+                                               kOutageIsRecent)));
+  outages.Bind(target);
+  while (true) {
+    SEALANE_ASSIGN_OR_RETURN(const bool found, outages.Step());
+    if (!found) break;
+    RowReader outage(outages);
+    const Timestamp since = outage.Time();
+    const Timestamp next_probe_at = outage.Time();
+    if (!summary.down) {
+      summary.down = {.since = since, .error_code = outage.Text(), .error_message = outage.Text()};
+    }
+    ++summary.down->dispatchers;
+    summary.down->since = std::min(summary.down->since, since);
+    summary.down->next_probe_at = next_probe_at;
+    summary.down->probing = next_probe_at <= now;
+  }
+  return summary;
+}
+
+Result<std::vector<TargetSummary>> SqliteTaskDesk::Targets() {
+  SEALANE_RETURN_IF_ERROR(connection_.RequireCurrent());
+  SEALANE_ASSIGN_OR_RETURN(const std::set<std::string> names, TargetNames());
+  std::vector<TargetSummary> targets;
+  for (const std::string& name : names) {
+    SEALANE_ASSIGN_OR_RETURN(TargetSummary summary, Describe(name));
+    targets.push_back(std::move(summary));
+  }
+  return targets;
+}
+
+Result<bool> SqliteTaskDesk::Exists(const std::string& sql, const std::string& target) {
+  SEALANE_ASSIGN_OR_RETURN(Statement select, Prepare(sql));
+  select.Bind(target);
+  return select.Step();
+}
+
+Result<PauseOutcome> SqliteTaskDesk::Pause(const std::string& target, bool is_known, const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
+  SEALANE_ASSIGN_OR_RETURN(const bool paused, Exists("SELECT 1 FROM sealane_task_pause WHERE target = ?", target));
+  if (paused) return PauseOutcome::kAlready;
+  if (!is_known) {
+    // Reads tasks one after the other. A name that is misspelt may wait for that.
+    SEALANE_ASSIGN_OR_RETURN(is_known, Exists("SELECT 1 FROM sealane_task WHERE target = ? LIMIT 1", target));
+    if (!is_known) return PauseOutcome::kUnknown;
+  }
+  SEALANE_ASSIGN_OR_RETURN(Statement insert,
+                           Prepare(fmt::format("INSERT INTO sealane_task_pause (target, paused_at, actor, reason)"
+                                               " VALUES (?, {}, ?, ?)",
+                                               kNowSql)));
+  insert.Bind(target).Bind(why.actor).Bind(why.reason);
+  SEALANE_RETURN_IF_ERROR(insert.Run());
+  SEALANE_RETURN_IF_ERROR(NoteAudit(connection_.get(), "task.pause", target, why));
+  SEALANE_RETURN_IF_ERROR(transaction.Commit());
+  return PauseOutcome::kPaused;
+}
+
+Result<bool> SqliteTaskDesk::Resume(const std::string& target, const OperatorAction& why) {
+  SEALANE_RETURN_IF_ERROR(CheckAction(why));
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
+  SEALANE_ASSIGN_OR_RETURN(Statement remove, Prepare("DELETE FROM sealane_task_pause WHERE target = ?"));
+  remove.Bind(target);
+  SEALANE_RETURN_IF_ERROR(remove.Run());
+  if (sqlite3_changes64(connection_.get()) == 0) return false;
+  SEALANE_RETURN_IF_ERROR(NoteAudit(connection_.get(), "task.resume", target, why));
+  SEALANE_RETURN_IF_ERROR(transaction.Commit());
+  return true;
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -42,12 +41,15 @@ class SqliteTaskStore final : public TaskStore {
   Result<std::vector<ClaimedTask>> Claim(const TaskClaim& claim) override;
   Status Finish(const ClaimedTask& claimed, const AttemptReport& report, const TaskStep& step) override;
   Status Release(std::span<const ClaimedTask> claimed) override;
-  Result<std::optional<milliseconds>> NextDue(std::span<const std::string> targets) override;
+  Result<std::vector<TargetOutlook>> Outlook(std::span<const std::string> targets) override;
+  Status ReportOutage(std::string_view owner, std::string_view target,
+                      const std::optional<TargetOutage>& outage) override;
   Result<TaskCounts> Count() override;
   Result<std::int64_t> Prune(std::span<const std::string> targets, milliseconds age, std::size_t limit) override;
 
  private:
   Result<Timestamp> Now();
+  Result<bool> IsPaused(const std::string& target);
   Result<std::vector<Candidate>> FindDue(const TaskClaim& claim, Timestamp now);
   Result<ClaimedTask> Begin(const Candidate& candidate, const TaskClaim& claim, Timestamp now);
   /// Writes down how an attempt went. One that somebody has said something about is left alone.
@@ -56,6 +58,8 @@ class SqliteTaskStore final : public TaskStore {
   Result<std::optional<std::int64_t>> FindOurs(const ClaimedTask& claimed);
   Result<std::optional<std::int64_t>> FindPlace(const EventId& id);
   Status MoveOn(std::int64_t place, const AttemptReport& report, const TaskStep& step, Timestamp now);
+  /// The reporter's own, and those of dispatchers that have died.
+  Status ForgetOutages(std::string_view owner, std::string_view target, bool own, Timestamp now);
 
   static constexpr std::size_t kStatementsMax = 100;
 
@@ -70,19 +74,28 @@ Result<Timestamp> SqliteTaskStore::Now() {
   return RowReader(*now).Time();
 }
 
+Result<bool> SqliteTaskStore::IsPaused(const std::string& target) {
+  SEALANE_ASSIGN_OR_RETURN(const BookedStatement select,
+                           statements_.Take("SELECT 1 FROM sealane_task_pause WHERE target = ?"));
+  select->Bind(target);
+  return select->Step();
+}
+
 // ---- claiming
 
 Result<std::vector<Candidate>> SqliteTaskStore::FindDue(const TaskClaim& claim, Timestamp now) {
   // One descent into the index per target, whatever else is there.
   std::vector<Candidate> due;
-  for (const std::string& target : std::set<std::string>(claim.targets.begin(), claim.targets.end())) {
+  for (const TargetQuota& quota : claim.targets) {
+    SEALANE_ASSIGN_OR_RETURN(const bool paused, IsPaused(quota.target));
+    if (paused) continue;
     SEALANE_ASSIGN_OR_RETURN(
         const BookedStatement select,
         statements_.Take("SELECT coalesce(claimed_until, due_at), place, state = 'SENDING', claims"
                          " FROM sealane_task INDEXED BY sealane_task_due WHERE target = ? AND NOT waits"
                          " AND state IN ('PENDING', 'SENDING', 'FAILED') AND coalesce(claimed_until, due_at) <= ?"
                          " ORDER BY coalesce(claimed_until, due_at), place LIMIT ?"));
-    select->Bind(target).Bind(now).Bind(Bounded(claim.limit));
+    select->Bind(quota.target).Bind(now).Bind(Bounded(std::min(quota.limit, claim.limit)));
     while (true) {
       SEALANE_ASSIGN_OR_RETURN(const bool found, select->Step());
       if (!found) break;
@@ -201,14 +214,15 @@ Status SqliteTaskStore::MoveOn(std::int64_t place, const AttemptReport& report, 
   SEALANE_ASSIGN_OR_RETURN(
       const BookedStatement move,
       statements_.Take("UPDATE sealane_task SET state = ?2, claimed_until = NULL, status = ?3, code = ?4,"
-                       " message = ?5, in_doubt = max(in_doubt, ?6), due_at = coalesce(?7, due_at), ended_at = ?8"
-                       " WHERE place = ?1"));
+                       " message = ?5, in_doubt = max(in_doubt, ?6), due_at = coalesce(?7, due_at), ended_at = ?8,"
+                       " tries = max(tries - ?9, 0) WHERE place = ?1"));
   move->Bind(place).Bind(ToString(step.state));
   report.status ? move->Bind(std::int64_t{*report.status}) : move->BindNull();
   move->BindOptional(EscapeForTerminal(report.code)).BindOptional(EscapeForTerminal(report.message));
   move->Bind(std::int64_t{report.verdict == AttemptVerdict::kUnknown ? 1 : 0});
   failed ? move->Bind(now + step.retry_after.value_or(milliseconds{0})) : move->BindNull();
   failed ? move->BindNull() : move->Bind(now);
+  move->Bind(std::int64_t{step.counts ? 0 : 1});
   return move->Run();
 }
 
@@ -251,11 +265,13 @@ Status SqliteTaskStore::Release(std::span<const ClaimedTask> claimed) {
 
 // ---- looking and keeping
 
-Result<std::optional<milliseconds>> SqliteTaskStore::NextDue(std::span<const std::string> targets) {
+Result<std::vector<TargetOutlook>> SqliteTaskStore::Outlook(std::span<const std::string> targets) {
   SEALANE_RETURN_IF_ERROR(connection_.RequireCurrent());
   SEALANE_ASSIGN_OR_RETURN(const Timestamp now, Now());
-  std::optional<milliseconds> next;
+  std::vector<TargetOutlook> outlooks;
   for (const std::string& target : targets) {
+    TargetOutlook& outlook = outlooks.emplace_back();
+    SEALANE_ASSIGN_OR_RETURN(outlook.paused, IsPaused(target));
     SEALANE_ASSIGN_OR_RETURN(
         const BookedStatement select,
         statements_.Take("SELECT coalesce(claimed_until, due_at) FROM sealane_task INDEXED BY sealane_task_due"
@@ -265,11 +281,38 @@ Result<std::optional<milliseconds>> SqliteTaskStore::NextDue(std::span<const std
     SEALANE_ASSIGN_OR_RETURN(const bool found, select->Step());
     if (!found) continue;
     // Rounded up: whoever looks again after this time finds it due.
-    const milliseconds wait =
-        std::max(milliseconds{0}, std::chrono::ceil<milliseconds>(RowReader(*select).Time() - now));
-    next = std::min(next.value_or(wait), wait);
+    outlook.due_in = std::max(milliseconds{0}, std::chrono::ceil<milliseconds>(RowReader(*select).Time() - now));
   }
-  return next;
+  return outlooks;
+}
+
+Status SqliteTaskStore::ForgetOutages(std::string_view owner, std::string_view target, bool own, Timestamp now) {
+  SEALANE_ASSIGN_OR_RETURN(const BookedStatement forget,
+                           statements_.Take("DELETE FROM sealane_task_outage WHERE target = ?1"
+                                            " AND (next_probe_at < ?2 OR (?3 AND owner = ?4))"));
+  forget->Bind(target).Bind(now - kOutageKept).Bind(std::int64_t{own ? 1 : 0}).Bind(owner);
+  return forget->Run();
+}
+
+Status SqliteTaskStore::ReportOutage(std::string_view owner, std::string_view target,
+                                     const std::optional<TargetOutage>& outage) {
+  const std::string tidy_owner = EscapeForTerminal(owner);
+  SEALANE_ASSIGN_OR_RETURN(WriteTransaction transaction, WriteTransaction::Begin(connection_.get()));
+  SEALANE_ASSIGN_OR_RETURN(const Timestamp now, Now());
+  SEALANE_RETURN_IF_ERROR(ForgetOutages(tidy_owner, target, !outage, now));
+  if (outage) {
+    SEALANE_ASSIGN_OR_RETURN(
+        const BookedStatement note,
+        statements_.Take(
+            "INSERT INTO sealane_task_outage (target, owner, since, next_probe_at, failures, code, message)"
+            " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (target, owner) DO UPDATE"
+            " SET next_probe_at = ?4, failures = ?5, code = ?6, message = ?7"));
+    note->Bind(target).Bind(tidy_owner).Bind(now).Bind(now + outage->next_probe_in);
+    note->Bind(std::int64_t{outage->failures});
+    note->BindOptional(EscapeForTerminal(outage->code)).BindOptional(EscapeForTerminal(outage->message));
+    SEALANE_RETURN_IF_ERROR(note->Run());
+  }
+  return transaction.Commit();
 }
 
 Result<TaskCounts> SqliteTaskStore::Count() {

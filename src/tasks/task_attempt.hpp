@@ -30,6 +30,9 @@ struct AttemptReport {
   std::string response_type = {};                             ///< its media type
   std::optional<std::chrono::milliseconds> retry_after = {};  ///< the receiver asked for this wait
   std::chrono::microseconds took{};
+  /// With kRetry and kUnknown: the target is down or takes nothing from us at all, which is not this task's fault.
+  /// For the target's circuit breaker; not written down.
+  bool target_down = false;
 };
 
 }  // namespace sealane

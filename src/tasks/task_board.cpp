@@ -9,21 +9,6 @@ TaskDispatcherStats TaskBoard::stats() const {
   return stats_;
 }
 
-void TaskBoard::Began() {
-  const std::lock_guard lock(mutex_);
-  ++stats_.under_way;
-}
-
-void TaskBoard::Left() {
-  const std::lock_guard lock(mutex_);
-  --stats_.under_way;
-}
-
-std::size_t TaskBoard::under_way() const {
-  const std::lock_guard lock(mutex_);
-  return stats_.under_way;
-}
-
 void TaskBoard::Ended(const std::string& target, const AttemptReport& report, TaskState state) {
   const std::lock_guard lock(mutex_);
   TaskTargetStats& share = stats_.targets[target];

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <mutex>
 #include <string>
 
@@ -15,9 +14,6 @@ class TaskBoard {
  public:
   TaskDispatcherStats stats() const;
 
-  void Began();
-  void Left();
-  std::size_t under_way() const;
   /// An attempt came to this state.
   void Ended(const std::string& target, const AttemptReport& report, TaskState state);
   void Fenced();

@@ -15,6 +15,7 @@
 #include "sealane/result.hpp"
 
 #include "core/histogram.hpp"
+#include "tasks/target_scheduler.hpp"
 #include "tasks/task_executor.hpp"
 #include "tasks/task_store.hpp"
 
@@ -22,11 +23,11 @@ namespace sealane {
 
 struct TaskDispatcherOptions {
   std::string name;                                ///< who claims, for people: host and pid
-  std::size_t workers = 8;                         ///< attempts side by side
+  std::size_t workers = 8;                         ///< attempts side by side, divided over the targets
   std::chrono::milliseconds lease_margin{10'000};  ///< a lease is the longest attempt and this
   std::chrono::milliseconds idle_min{50};          ///< between looks when nothing is due, growing to
-  std::chrono::milliseconds idle_max{1'000};
-  std::chrono::milliseconds outage_retry{1'000};  ///< between tries to open the store
+  std::chrono::milliseconds idle_max{1'000};       ///< also how long a pause or resume by an operator goes unnoticed
+  std::chrono::milliseconds outage_retry{1'000};   ///< between tries to open the store
   std::chrono::milliseconds tend_interval{60'000};
   /// Of ended tasks for its targets, by the store's clock; empty: for ever.
   std::optional<std::chrono::milliseconds> retention = std::chrono::hours{24 * 90};
@@ -40,6 +41,7 @@ struct TaskTargetStats {
   std::uint64_t unknown = 0;  ///< attempts that may have taken effect, repeated or not
   std::uint64_t dead = 0;
   Histogram seconds;  ///< of attempts
+  TargetHealth health = {};
 };
 
 struct TaskDispatcherStats {
@@ -65,6 +67,10 @@ struct TaskDispatchReport {
 /// at least), or dead: refused, in doubt where the target says so, or the policy's attempts are used up. A task whose
 /// last allowed attempt was interrupted is dead without a further one (`attempts_exhausted`). The end of a task with
 /// a result topic is told in an event (tasks/result_event.hpp), committed with it.
+///
+/// The workers are divided over the targets with due tasks (tasks/target_scheduler.hpp), so one that hangs takes no
+/// more than its share. A target that is down is left alone but for probes (tasks/circuit_breaker.hpp); attempts that
+/// find it down do not count against their tasks. Tasks of a target that an operator has paused are not claimed.
 class TaskDispatcher {
  public:
   /// Nothing is opened yet. `clock` and `random` must outlive it.
@@ -75,8 +81,9 @@ class TaskDispatcher {
   /// Claims one task and carries it out in the caller's thread. Do not mix with Run().
   Result<TaskDispatchReport> RunOnce();
 
-  /// Works until a stop is requested or, with `until_drained`, until nothing is due or under way. Attempts under way
-  /// are finished first. An unreachable store does not end it: stats() says why.
+  /// Works until a stop is requested or, with `until_drained`, until nothing is under way or due but for tasks of
+  /// targets that are paused or down. Attempts under way are finished first. An unreachable store does not end it:
+  /// stats() says why.
   Status Run(std::stop_token stop, bool until_drained = false);
 
   /// Thread-safe.

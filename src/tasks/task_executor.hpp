@@ -1,12 +1,14 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <stop_token>
 #include <string>
 
 #include "core/retry_policy.hpp"
+#include "tasks/circuit_breaker.hpp"
 #include "tasks/task_attempt.hpp"
 #include "tasks/task_store.hpp"
 
@@ -32,6 +34,8 @@ struct TaskTarget {
   /// An attempt that may have taken effect is repeated with the same key: right for every receiver that keeps keys.
   /// False: such a task is dead (`in_doubt`), and a person finds out.
   bool resend_in_doubt = true;
+  std::size_t concurrency = 0;  ///< attempts side by side at most; 0: as many as the dispatcher has workers
+  BreakerOptions breaker = {};
 };
 using TaskTargets = std::map<std::string, TaskTarget, std::less<>>;
 

@@ -33,17 +33,22 @@ std::optional<AttemptReport> Forbidden(const ClaimedTask& task, const TaskTarget
   return std::nullopt;
 }
 
-Ruling RuleOn(const ClaimedTask& task, const TaskTarget& target, AttemptReport& report, Random& random) {
-  if (report.verdict == AttemptVerdict::kSucceeded) return {TaskState::kSucceeded, std::nullopt};
-  if (report.verdict == AttemptVerdict::kRefused) return {TaskState::kDead, std::nullopt};
+Ruling RuleOn(const ClaimedTask& task, const TaskTarget& target, AttemptReport& report, Random& random,
+              std::optional<std::chrono::milliseconds> next_probe) {
+  if (report.verdict == AttemptVerdict::kSucceeded) return {TaskState::kSucceeded, std::nullopt, true};
+  if (report.verdict == AttemptVerdict::kRefused) return {TaskState::kDead, std::nullopt, true};
   if (report.verdict == AttemptVerdict::kUnknown && !target.resend_in_doubt) {
     report.message = report.code.empty() ? report.message : fmt::format("{}: {}", report.code, report.message);
     report.code = "in_doubt";
-    return {TaskState::kDead, std::nullopt};
+    return {TaskState::kDead, std::nullopt, true};
+  }
+  // Due again with the probe: the policy's waits are for targets that answer.
+  if (next_probe) {
+    return {TaskState::kFailed, std::max(*next_probe, report.retry_after.value_or(*next_probe)), false};
   }
   const auto wait = target.retry.DelayAfter(task.tries, random);
-  if (!wait) return {TaskState::kDead, std::nullopt};
-  return {TaskState::kFailed, std::max(*wait, report.retry_after.value_or(*wait))};
+  if (!wait) return {TaskState::kDead, std::nullopt, true};
+  return {TaskState::kFailed, std::max(*wait, report.retry_after.value_or(*wait)), true};
 }
 
 }  // namespace sealane

@@ -18,8 +18,11 @@ std::optional<AttemptReport> Forbidden(const ClaimedTask& task, const TaskTarget
 struct Ruling {
   TaskState state = TaskState::kSucceeded;                    ///< kSucceeded, kFailed, kDead
   std::optional<std::chrono::milliseconds> retry_after = {};  ///< with kFailed
+  bool counts = true;                                         ///< as in TaskStep
 };
-/// Changes the report to `in_doubt` where that is the reason why the task is dead.
-Ruling RuleOn(const ClaimedTask& task, const TaskTarget& target, AttemptReport& report, Random& random);
+/// `next_probe`: the target is down and is tried again after this, so that the attempt does not count. Changes the
+/// report to `in_doubt` where that is the reason why the task is dead.
+Ruling RuleOn(const ClaimedTask& task, const TaskTarget& target, AttemptReport& report, Random& random,
+              std::optional<std::chrono::milliseconds> next_probe = {});
 
 }  // namespace sealane

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -46,6 +47,15 @@ std::string_view ToString(TaskState state) {
 std::optional<TaskState> ParseTaskState(std::string_view text) {
   return ValueIn(kStates, text);
 }
+std::optional<std::chrono::milliseconds> FirstDue(std::span<const TargetOutlook> outlooks) {
+  std::optional<std::chrono::milliseconds> first;
+  for (const TargetOutlook& outlook : outlooks) {
+    if (!outlook.due_in || outlook.paused) continue;
+    first = std::min(first.value_or(*outlook.due_in), *outlook.due_in);
+  }
+  return first;
+}
+
 std::string_view ToString(AttemptVerdict verdict) {
   return NameIn(kVerdicts, verdict);
 }

@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sealane/result.hpp"
@@ -45,10 +47,21 @@ struct ClaimedTask {
   Timestamp created_at{};
 };
 
+/// How many tasks of a target may be claimed.
+struct TargetQuota {
+  static constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
+
+  TargetQuota(std::string name, std::size_t most = kNoLimit) : target(std::move(name)), limit(most) {}
+  TargetQuota(const char* name) : target(name) {}
+
+  std::string target;
+  std::size_t limit = kNoLimit;
+};
+
 struct TaskClaim {
-  std::string owner;                 ///< who claims, for people
-  std::vector<std::string> targets;  ///< only tasks for these
-  std::size_t limit = 1;
+  std::string owner;                  ///< who claims, for people
+  std::vector<TargetQuota> targets;   ///< only tasks for these, and of each not more than its quota; each named once
+  std::size_t limit = 1;              ///< of all together
   std::chrono::milliseconds lease{};  ///< by the store's clock; longer than an attempt can take
 };
 
@@ -57,6 +70,24 @@ struct TaskStep {
   TaskState state = TaskState::kSucceeded;                    ///< kSucceeded, kFailed, kDead
   std::optional<std::chrono::milliseconds> retry_after = {};  ///< with kFailed: from now, by the store's clock
   std::optional<NewEntry> event = {};                         ///< for the store's outbox, committed with it
+  bool counts = true;  ///< with kFailed, false: the target was down, and the policy does not count this try
+};
+
+/// What a target's tasks wait for.
+struct TargetOutlook {
+  /// Until the next task is due; zero: now; empty: none waits. Paused or not.
+  std::optional<std::chrono::milliseconds> due_in = {};
+  bool paused = false;  ///< by an operator: none of its tasks is claimed
+
+  friend bool operator==(const TargetOutlook&, const TargetOutlook&) = default;
+};
+
+/// A target that a dispatcher found to be down, for operators.
+struct TargetOutage {
+  std::chrono::milliseconds next_probe_in{};  ///< from now, by the store's clock
+  std::int32_t failures = 0;                  ///< since its last answer
+  std::string code = {};                      ///< of the last failure
+  std::string message = {};
 };
 
 struct TaskCounts {
@@ -76,9 +107,9 @@ class TaskStore {
 
   /// Takes tasks that are due (PENDING or FAILED and their time has come, or SENDING with an ended lease), longest
   /// due first, marks them SENDING, begins an attempt for each, and commits. A task whose order key an earlier one of
-  /// the same tenant and target has that is not over (SUCCEEDED or DISCARDED) is not due. Dispatchers side by side
-  /// never get the same one, and do not wait for each other. The attempt of a lease that ended is closed as
-  /// `interrupted`.
+  /// the same tenant and target has that is not over (SUCCEEDED or DISCARDED) is not due. Tasks of a target that is
+  /// paused are not claimed. Dispatchers side by side never get the same one, and do not wait for each other. The
+  /// attempt of a lease that ended is closed as `interrupted`.
   virtual Result<std::vector<ClaimedTask>> Claim(const TaskClaim& claim) = 0;
 
   /// Closes the attempt, moves the task on and appends the event, in one transaction. kFenced (`task_fenced`) when
@@ -90,8 +121,14 @@ class TaskStore {
   /// over, so whoever does not know whether it worked says it again.
   virtual Status Release(std::span<const ClaimedTask> claimed) = 0;
 
-  /// How long until something for these targets is due; zero: now; empty: nothing waits.
-  virtual Result<std::optional<std::chrono::milliseconds>> NextDue(std::span<const std::string> targets) = 0;
+  /// What the tasks of these targets wait for, in the order of the names. Writes nothing, and reads one task of each.
+  virtual Result<std::vector<TargetOutlook>> Outlook(std::span<const std::string> targets) = 0;
+
+  /// Tells operators that this dispatcher finds a target down; empty: not any more. What a dispatcher that died has
+  /// said is forgotten kOutageKept after the probe that it announced.
+  virtual Status ReportOutage(std::string_view owner, std::string_view target,
+                              const std::optional<TargetOutage>& outage) = 0;
+  static constexpr std::chrono::minutes kOutageKept{15};
 
   virtual Result<TaskCounts> Count() = 0;
 
@@ -101,6 +138,9 @@ class TaskStore {
   virtual Result<std::int64_t> Prune(std::span<const std::string> targets, std::chrono::milliseconds age,
                                      std::size_t limit) = 0;
 };
+
+/// When the first of them is due, paused ones left out; empty: none waits.
+std::optional<std::chrono::milliseconds> FirstDue(std::span<const TargetOutlook> outlooks);
 
 using OpenTaskStore = std::function<Result<std::unique_ptr<TaskStore>>()>;
 

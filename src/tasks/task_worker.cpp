@@ -87,8 +87,48 @@ void LogEnd(const EndedAttempt& ended) {
 
 }  // namespace
 
-// ---- the connection
-// -------------------------------------------------------------------------------------------------
+TaskWorkplace::TaskWorkplace(TaskDispatcherOptions wanted, TaskTargets served, OpenTaskStore open_store,
+                             const Outbox& events, Clock& time, Random& chance)
+    : options(std::move(wanted)),
+      targets(std::move(served)),
+      outbox(events),
+      clock(time),
+      random(chance),
+      scheduler(targets, options.workers),
+      stores(std::move(open_store), std::max<std::size_t>(options.workers, 1)) {
+  milliseconds longest{0};
+  for (const auto& [name, target] : targets) longest = std::max(longest, target.executor->time_limit());
+  lease = longest + options.lease_margin;
+}
+
+// ---- connections
+// ----------------------------------------------------------------------------------------------------
+
+Result<std::unique_ptr<TaskStore>> TaskStorePool::Take() {
+  {
+    std::unique_lock lock(mutex_);
+    given_back_.wait(lock, [&] { return out_ < most_; });
+    ++out_;
+    if (!idle_.empty()) {
+      // The one that was used last: the others are rarely needed.
+      std::unique_ptr<TaskStore> store = std::move(idle_.back());
+      idle_.pop_back();
+      return store;
+    }
+  }
+  auto opened = open_();
+  if (!opened) GiveBack(nullptr);
+  return opened;
+}
+
+void TaskStorePool::GiveBack(std::unique_ptr<TaskStore> store) {
+  {
+    const std::lock_guard lock(mutex_);
+    --out_;
+    if (store != nullptr) idle_.push_back(std::move(store));
+  }
+  given_back_.notify_one();
+}
 
 bool TaskWorker::MayPass(const Error& error) {
   switch (error.kind()) {
@@ -103,53 +143,68 @@ bool TaskWorker::MayPass(const Error& error) {
   }
 }
 
-Result<TaskStore*> TaskWorker::Store() {
-  if (store_ == nullptr) {
-    SEALANE_ASSIGN_OR_RETURN(store_, place_.open_store());
-  }
-  return store_.get();
-}
-
-template <class T>
-Result<T> TaskWorker::Noted(Result<T> result) {
+template <class Use>
+auto TaskWorker::With(Use use) -> std::invoke_result_t<Use, TaskStore&> {
+  SEALANE_ASSIGN_OR_RETURN(auto store, place_.stores.Take());
+  auto result = use(*store);
   if (result) {
     place_.board.Reached();
   } else if (result.error().kind() != ErrorKind::kConflict && MayPass(result.error())) {
-    store_.reset();
+    store.reset();
   }
+  place_.stores.GiveBack(std::move(store));
   return result;
 }
 
-Result<std::optional<HeldTask>> TaskWorker::Claim() {
-  SEALANE_ASSIGN_OR_RETURN(auto* const store, Store());
-  // Read before the claim: the store's lease begins later, so it does not end before ours.
-  const BootTime lease_until = place_.clock.SinceBoot() + place_.lease;
-  SEALANE_ASSIGN_OR_RETURN(
-      std::vector<ClaimedTask> claimed,
-      Noted(
-          store->Claim({.owner = place_.options.name, .targets = place_.names, .limit = 1, .lease = place_.lease})));
-  if (claimed.empty()) return std::optional<HeldTask>();
-  return std::optional(HeldTask{std::move(claimed.front()), lease_until});
+Status TaskWorker::LookAhead() {
+  SEALANE_ASSIGN_OR_RETURN(const std::vector<TargetOutlook> outlooks,
+                           With([&](TaskStore& store) { return store.Outlook(place_.scheduler.names()); }));
+  place_.scheduler.Learn(outlooks, place_.clock.SinceBoot());
+  return Ok();
 }
 
-Result<std::optional<milliseconds>> TaskWorker::NextDue() {
-  SEALANE_ASSIGN_OR_RETURN(auto* const store, Store());
-  return Noted(store->NextDue(place_.names));
+Result<std::vector<HeldTask>> TaskWorker::Claim(std::size_t limit) {
+  // Read before the claim: the store's lease begins later, so it does not end before ours.
+  const BootTime began = place_.clock.SinceBoot();
+  const std::vector<TargetQuota> quotas = place_.scheduler.Quotas(began, limit);
+  if (quotas.empty()) return std::vector<HeldTask>{};
+  SEALANE_ASSIGN_OR_RETURN(
+      std::vector<ClaimedTask> claimed, With([&](TaskStore& store) {
+        return store.Claim({.owner = place_.options.name, .targets = quotas, .limit = limit, .lease = place_.lease});
+      }));
+  return place_.scheduler.Claimed(quotas, std::move(claimed), began + place_.lease, place_.clock.SinceBoot());
 }
 
 Status TaskWorker::Count() {
-  SEALANE_ASSIGN_OR_RETURN(auto* const store, Store());
-  SEALANE_ASSIGN_OR_RETURN(const TaskCounts counts, Noted(store->Count()));
+  SEALANE_ASSIGN_OR_RETURN(const TaskCounts counts, With([](TaskStore& store) { return store.Count(); }));
   place_.board.Waiting(counts);
   return Ok();
 }
 
 Result<bool> TaskWorker::Prune() {
   if (!place_.options.retention) return false;
-  SEALANE_ASSIGN_OR_RETURN(auto* const store, Store());
-  SEALANE_ASSIGN_OR_RETURN(const std::int64_t forgotten,
-                           Noted(store->Prune(place_.names, *place_.options.retention, kPruneStep)));
+  SEALANE_ASSIGN_OR_RETURN(const std::int64_t forgotten, With([&](TaskStore& store) {
+                             return store.Prune(place_.scheduler.names(), *place_.options.retention, kPruneStep);
+                           }));
   return static_cast<std::size_t>(forgotten) >= kPruneStep;
+}
+
+void TaskWorker::TellNews() {
+  for (const auto& [target, outage] : place_.scheduler.TakeNews(place_.clock.SinceBoot())) {
+    const Status told = With([&, &name = target, &what = outage](TaskStore& store) {
+      return store.ReportOutage(place_.options.name, name, what);
+    });
+    if (!told) place_.scheduler.NotTold(target);
+  }
+}
+
+void TaskWorker::WithdrawNews() {
+  // Best effort: what stays is forgotten after a while.
+  for (const std::string& target : place_.scheduler.KnownDown()) {
+    (void)With([&](TaskStore& store) { return store.ReportOutage(place_.options.name, target, std::nullopt); });
+    // Another Run() begins with it.
+    place_.scheduler.NotTold(target);
+  }
 }
 
 // ---- the attempt
@@ -193,16 +248,25 @@ EndedAttempt TaskWorker::CarryOut(HeldTask held, std::stop_token stop) {
   if (auto forbidden = Forbidden(task, target)) {
     ended.report = *std::move(forbidden);
     ended.step.state = TaskState::kDead;
+    place_.scheduler.Withdrawn(ended.held);
   } else if (IsTooLate(ended.held, *target.executor)) {
     // A claim whose answer came late, or a machine that slept: by the end of it somebody else would send as well.
     ended.given_back = true;
+    place_.scheduler.Withdrawn(ended.held);
     return ended;
   } else {
     ended.report = Execute(ended.held, *target.executor, std::move(stop));
     ended.given_back = ended.report.verdict == AttemptVerdict::kRetry && ended.report.code == "stopped";
-    const Ruling ruling = RuleOn(task, target, ended.report, place_.random);
+    std::optional<milliseconds> next_probe;
+    if (ended.given_back) {
+      place_.scheduler.Withdrawn(ended.held);
+    } else {
+      next_probe = place_.scheduler.Ended(ended.held, ended.report, place_.clock.SinceBoot());
+    }
+    const Ruling ruling = RuleOn(task, target, ended.report, place_.random, next_probe);
     ended.step.state = ruling.state;
     ended.step.retry_after = ruling.retry_after;
+    ended.step.counts = ruling.counts;
   }
   if (ended.step.state != TaskState::kFailed) ended.step.event = EventOf(task, ended.report, ended.step.state);
   return ended;
@@ -230,12 +294,15 @@ std::optional<NewEntry> TaskWorker::EventOf(const ClaimedTask& task, const Attem
 
 Status TaskWorker::WriteDown(EndedAttempt& ended) {
   const ClaimedTask& task = ended.held.task;
-  SEALANE_ASSIGN_OR_RETURN(auto* const store, Store());
-  if (ended.given_back) return Noted(store->Release({&task, 1}));
-  Status written = Noted(store->Finish(task, ended.report, ended.step));
+  if (ended.given_back) return With([&](TaskStore& store) { return store.Release({&task, 1}); });
+  bool asked = false;  // false: there was no connection, so nothing can have been written
+  Status written = With([&](TaskStore& store) {
+    asked = true;
+    return store.Finish(task, ended.report, ended.step);
+  });
   const bool fenced = !written && written.error().kind() == ErrorKind::kFenced;
   if (!written && !fenced) {
-    ended.maybe_written = ended.maybe_written || MayPass(written.error());
+    ended.maybe_written = ended.maybe_written || (asked && MayPass(written.error()));
     return written;
   }
   // Behind a lost answer "fenced" usually means that the first try went through.

@@ -1,34 +1,55 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stop_token>
-#include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "tasks/target_scheduler.hpp"
 #include "tasks/task_board.hpp"
 #include "tasks/task_dispatcher.hpp"
 
 namespace sealane {
 
+/// Connections of a dispatcher, opened when they are needed. Attempts use none, so that a target that hangs holds no
+/// connection. Thread-safe.
+class TaskStorePool {
+ public:
+  /// At most `most` are out at a time: who needs another one waits.
+  TaskStorePool(OpenTaskStore open, std::size_t most) : open_(std::move(open)), most_(most) {}
+
+  Result<std::unique_ptr<TaskStore>> Take();
+  /// Null: it broke.
+  void GiveBack(std::unique_ptr<TaskStore> store);
+
+ private:
+  OpenTaskStore open_;
+  const std::size_t most_;
+  std::mutex mutex_;
+  std::condition_variable given_back_;
+  std::vector<std::unique_ptr<TaskStore>> idle_;  // guarded by mutex_
+  std::size_t out_ = 0;                           // guarded by mutex_
+};
+
 /// What the workers of a dispatcher share.
 struct TaskWorkplace {
+  TaskWorkplace(TaskDispatcherOptions wanted, TaskTargets served, OpenTaskStore open_store, const Outbox& events,
+                Clock& time, Random& chance);
+
   TaskDispatcherOptions options;
   TaskTargets targets;
-  OpenTaskStore open_store;
   const Outbox& outbox;
   Clock& clock;
   Random& random;
-  std::vector<std::string> names = {};   ///< of the targets
   std::chrono::milliseconds lease = {};  ///< of every claim
+  TargetScheduler scheduler;
+  TaskStorePool stores;
   TaskBoard board = {};
-};
-
-/// A claimed task, and when its lease is over at the latest by our own clock.
-struct HeldTask {
-  ClaimedTask task;
-  BootTime lease_until{};
 };
 
 /// An attempt whose end is to be written down.
@@ -40,19 +61,23 @@ struct EndedAttempt {
   bool maybe_written = false;  ///< the answer to an earlier try was lost
 };
 
-/// One worker with a connection of its own, opened when it is needed and again after it broke. Not thread-safe.
+/// What a dispatcher does, step by step. Thread-safe: the state is in the workplace.
 class TaskWorker {
  public:
   explicit TaskWorker(TaskWorkplace& place) : place_(place) {}
 
-  /// Claims one task; empty: nothing is due.
-  Result<std::optional<HeldTask>> Claim();
-  /// How long until something is due; empty: nothing waits.
-  Result<std::optional<std::chrono::milliseconds>> NextDue();
+  /// Asks what waits, for the scheduler.
+  Status LookAhead();
+  /// Claims what the scheduler says, at most `limit`.
+  Result<std::vector<HeldTask>> Claim(std::size_t limit);
   /// Counts what waits, for the board.
   Status Count();
   /// Forgets some of what is long over. Returns whether there is more.
   Result<bool> Prune();
+  /// Tells operators which targets went down or came back. What cannot be told now is told later.
+  void TellNews();
+  /// At the end: what this dispatcher said about targets is over.
+  void WithdrawNews();
 
   /// Makes the attempt, unless the lease could end during it: then the task is given back. No connection is used
   /// meanwhile.
@@ -63,17 +88,15 @@ class TaskWorker {
   static bool MayPass(const Error& error);
 
  private:
-  Result<TaskStore*> Store();
-  /// Forgets a connection that is of no use any more.
-  template <class T>
-  Result<T> Noted(Result<T> result);
+  /// Calls `use` with a connection, and forgets one that is of no use any more.
+  template <class Use>
+  auto With(Use use) -> std::invoke_result_t<Use, TaskStore&>;
   /// Whether an attempt that begins now could go on after the lease.
   bool IsTooLate(const HeldTask& held, const TaskExecutor& executor) const;
   AttemptReport Execute(const HeldTask& held, TaskExecutor& executor, std::stop_token stop) const;
   std::optional<NewEntry> EventOf(const ClaimedTask& task, const AttemptReport& report, TaskState state) const;
 
   TaskWorkplace& place_;
-  std::unique_ptr<TaskStore> store_;
 };
 
 }  // namespace sealane

@@ -542,5 +542,115 @@ TEST_P(InboxDeskContract, PositionsOfAConsumerThatIsNotAreRefused) {
   EXPECT_THAT(Records(), IsEmpty());
 }
 
+// ---- gaps, pauses and holds
+
+/// Consumer `ledger` guards versions: of order o version 1 is applied, and versions 4 and 5 wait for 2.
+class InboxGapDeskContract : public InboxDeskContract {
+ protected:
+  InboxGapDeskContract() {
+    ledger_.Handle({VersionOf("o", 1, 0)}, {Processed(1)}, true);
+    ledger_.Handle({v4_, v5_}, {WaitsForGap(60s), Waits()}, true);
+  }
+  std::int64_t Seen() { return ledger_.Look(VersionOf("o", 9, 90), true).version_seen; }
+
+  InboxSeat ledger_{fixture(), "ledger", InboxMode::kRecord};
+  Delivery v4_ = VersionOf("o", 4, 1);
+  Delivery v5_ = VersionOf("o", 5, 2);
+};
+INSTANTIATE_TEST_SUITE_P(Store, InboxGapDeskContract, ::testing::ValuesIn(InboxStores()),
+                         [](const auto& test) { return test.param; });
+
+TEST_P(InboxGapDeskContract, AnAcceptedGapIsAppliedFromThereOnInOrder) {
+  EXPECT_THAT(ledger_.Due(true), IsEmpty());
+  const AcceptedGap gap = ValueOrThrow(desk().AcceptGap("ledger", {.event_id = v4_.id}, kWhy));
+  EXPECT_EQ(gap.id, v4_.id);
+  EXPECT_EQ(gap.version, 4);
+  EXPECT_EQ(gap.seen, 1);
+  EXPECT_EQ(Seen(), 3) << "what is missing counts as seen";
+  EXPECT_THAT(ledger_.Due(true), ElementsAre("o"));
+  auto retry = ledger_.Retry("o", true);
+  ASSERT_TRUE(retry.has_value());
+  EXPECT_EQ(retry->id, v4_.id);
+  EXPECT_EQ(retry->version_seen, 3);
+  EXPECT_EQ(retry->attempts, 1);
+  ValueOrThrow(retry->batch->Finish(std::vector{Processed(4)}));
+  retry.reset();
+  EXPECT_EQ(ledger_.RetryWith("o", Processed(5), true), v5_.id);
+  EXPECT_EQ(Seen(), 5);
+  const auto audit = ValueOrThrow(fixture().OpenDeadLetters()->Audit(10));
+  EXPECT_EQ(audit.front().action, "inbox.accept_gap");
+  EXPECT_EQ(audit.front().actor, "ann");
+  EXPECT_THAT(audit.front().target, HasSubstr(v4_.id.ToString() + " on ledger: version 4 after 1"));
+}
+
+TEST_P(InboxGapDeskContract, TheLowestVersionOfAnAggregateIsAcceptedByItsName) {
+  const AggregateName name{v4_.envelope->tenant, v4_.envelope->aggregate.type, "o"};
+  EXPECT_EQ(ValueOrThrow(desk().AcceptGap("ledger", {.aggregate = name}, kWhy)).id, v4_.id);
+  const auto again = desk().AcceptGap("ledger", {.aggregate = name}, kWhy);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code(), "no_gap");
+}
+
+TEST_P(InboxGapDeskContract, OneThatDiedOfAGapIsAccepted) {
+  fixture().LetTimePass(120s);
+  Outcome dead = Died(1);
+  dead.park.error_code = "version_gap";
+  EXPECT_EQ(ledger_.RetryWith("o", dead, true), v4_.id);
+  EXPECT_THAT(ledger_.Due(true), IsEmpty());
+  EXPECT_EQ(ValueOrThrow(desk().AcceptGap("ledger", {.event_id = v4_.id}, kWhy)).version, 4);
+  EXPECT_EQ(ledger_.RetryWith("o", Processed(4), true), v4_.id);
+}
+
+TEST_P(InboxGapDeskContract, WhereNothingIsMissingNothingIsAccepted) {
+  const auto code = [&](const std::string& consumer, const GapChoice& which) {
+    const auto accepted = desk().AcceptGap(consumer, which, kWhy);
+    return accepted ? std::string("accepted") : accepted.error().code();
+  };
+  EXPECT_EQ(code("ledger", {.event_id = v5_.id}), "not_first_gap");
+  EXPECT_EQ(code("billing", {.event_id = a1_.id}), "no_gap") << "dead, and not of a gap";
+  EXPECT_EQ(code("ledger", {.event_id = a1_.id}), "not_found");
+  EXPECT_EQ(code("ledger", {.aggregate = {"", "order", "another"}}), "not_found");
+  EXPECT_EQ(code("nobody", {.event_id = v4_.id}), "unknown_consumer");
+  EXPECT_EQ(Seen(), 1);
+  EXPECT_FALSE(desk().AcceptGap("ledger", {.event_id = v4_.id}, {"", ""}));
+}
+
+TEST_P(InboxDeskContract, APauseIsToldToMembersAndToOperators) {
+  EXPECT_TRUE(ValueOrThrow(desk().Pause("billing", kWhy)));
+  EXPECT_FALSE(ValueOrThrow(desk().Pause("billing", kWhy)));
+  EXPECT_EQ(ValueOrThrow(billing().store().Look(false, 1)).pause, "because");
+  const InboxSummary summary = SummaryOf("billing");
+  ASSERT_TRUE(summary.pause.has_value());
+  EXPECT_EQ(summary.pause->actor, "ann");
+  EXPECT_EQ(summary.pause->reason, "because");
+  EXPECT_TRUE(ValueOrThrow(desk().Unpause("billing", kWhy)));
+  EXPECT_FALSE(ValueOrThrow(desk().Unpause("billing", kWhy)));
+  EXPECT_EQ(ValueOrThrow(billing().store().Look(false, 1)).pause, std::nullopt);
+  EXPECT_FALSE(SummaryOf("billing").pause.has_value());
+  const auto audit = ValueOrThrow(fixture().OpenDeadLetters()->Audit(10));
+  ASSERT_GE(audit.size(), 2U);
+  EXPECT_EQ(audit[0].action, "inbox.unpause");
+  EXPECT_EQ(audit[1].action, "inbox.pause");
+  EXPECT_EQ(audit[1].target, "billing");
+  EXPECT_EQ(desk().Pause("nobody", kWhy).error().code(), "unknown_consumer");
+}
+
+TEST_P(InboxDeskContract, UnpausingEndsAHold) {
+  ValueOrThrow(billing().store().SetHold(ConsumerHold{"circuit_open", "many failed"}));
+  const InboxSummary summary = SummaryOf("billing");
+  ASSERT_TRUE(summary.hold.has_value());
+  EXPECT_EQ(summary.hold->message, "many failed");
+  EXPECT_TRUE(summary.held_at.has_value());
+  EXPECT_TRUE(ValueOrThrow(desk().Unpause("billing", kWhy)));
+  EXPECT_EQ(ValueOrThrow(billing().store().Look(false, 1)).hold, std::nullopt);
+}
+
+TEST_P(InboxDeskContract, ARetryWithAFilterPassesOverWhatIsDue) {
+  EXPECT_EQ(ValueOrThrow(desk().Retry(ParkedFilter{.limit = 1}, kWhy)), 1);
+  EXPECT_EQ(ValueOrThrow(desk().Retry(ParkedFilter{.limit = 1}, kWhy)), 1);
+  EXPECT_EQ(ValueOrThrow(desk().Retry(ParkedFilter{.limit = 1}, kWhy)), 0) << "a caller can go on until none is left";
+  EXPECT_THAT(billing().Due(), UnorderedElementsAre("a", "b"));
+}
+
 }  // namespace
 }  // namespace sealane

@@ -515,5 +515,109 @@ TEST_P(InboxParkedContract, AMessageOfNothingComesBackAsNothing) {
   EXPECT_EQ(retry->message.headers, event.message.headers);
 }
 
+// ---- several at once
+// ------------------------------------------------------------------------------------------------
+
+TEST_P(InboxParkedContract, TheFirstMessagesOfSeveralOrderKeysAreTriedInOneTransaction) {
+  const std::vector<Delivery> events = {VersionOf("a", 1, 0), VersionOf("b", 1, 1), VersionOf("c", 1, 2),
+                                        VersionOf("a", 2, 3)};
+  seat().Handle(events, {Failed(0, 0ms), Failed(0, 0ms), Failed(0, 0ms), Waits()}, true);
+  const std::vector<std::string> units = {"a", "b", "c", "nothing"};
+  RetryGroup group = ValueOrThrow(seat().store().OpenRetries(units, true, 60s));
+  ASSERT_EQ(group.messages.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(group.messages[i].id, events[i].id);
+    EXPECT_EQ(group.messages[i].unit, events[i].unit);
+    EXPECT_EQ(group.messages[i].message.value, events[i].message.value);
+    EXPECT_EQ(group.messages[i].attempts, 1);
+    ValueOrThrow(fixture().Affect(*group.batch, events[i].unit));
+  }
+  ValueOrThrow(group.batch->Finish(std::vector{Processed(1), Died(1), Processed(1)}));
+  EXPECT_THAT(fixture().Effects(), ElementsAre("a", "b", "c"));
+  EXPECT_EQ(ValueOrThrow(seat().store().Count()).parked, 2);
+  EXPECT_EQ(ValueOrThrow(seat().store().Count()).dead, 1);
+  EXPECT_EQ(seat().Look(VersionOf("c", 2, 9), true).version_seen, 1);
+  EXPECT_THAT(seat().Due(true), ElementsAre("a")) << "the follower is the first one now";
+  EXPECT_EQ(seat().RetryWith("a", Processed(2), true), events[3].id);
+}
+
+TEST_P(InboxParkedContract, WhatIsUndoneOrNotTriedInAGroupStandsAsBefore) {
+  seat().Handle({DeliveryOf("a", 0), DeliveryOf("b", 1)}, {Failed(0, 0ms), Failed(0, 0ms)});
+  const std::vector<std::string> units = {"a", "b"};
+  {
+    RetryGroup group = ValueOrThrow(seat().store().OpenRetries(units, false, 60s));
+    ASSERT_EQ(group.messages.size(), 2U);
+    ValueOrThrow(fixture().Affect(*group.batch, "a"));
+    ValueOrThrow(group.batch->Rewind());
+    ValueOrThrow(group.batch->Finish(std::vector{Failed(1, 1h), Outcome{}}));
+  }
+  EXPECT_THAT(fixture().Effects(), IsEmpty());
+  EXPECT_THAT(seat().Due(), ElementsAre("b"));
+  const auto retry = seat().Retry("b");
+  ASSERT_TRUE(retry.has_value());
+  EXPECT_EQ(retry->attempts, 1) << "the attempt that was not made does not count";
+}
+
+TEST_P(InboxParkedContract, OneThatWasTriedBeforeIsInNoGroup) {
+  seat().Handle({DeliveryOf("a", 0), DeliveryOf("b", 1), DeliveryOf("c", 2)},
+                {Failed(1, 0ms), Failed(0, 1h), Died(0)});
+  const std::vector<std::string> units = {"a", "b", "c"};
+  const RetryGroup group = ValueOrThrow(seat().store().OpenRetries(units, false, 60s));
+  EXPECT_THAT(group.messages, IsEmpty());
+  EXPECT_EQ(group.batch, nullptr);
+  EXPECT_TRUE(seat().Retry("a").has_value());
+}
+
+// ---- the look of a member
+// ------------------------------------------------------------------------------------------------
+
+TEST_P(InboxParkedContract, ALookTellsWhenTheNextOneIsDue) {
+  EXPECT_EQ(ValueOrThrow(seat().store().Look(false, 10)).next_due, std::nullopt);
+  seat().Handle({DeliveryOf("dead", 0), DeliveryOf("late", 1), DeliveryOf("late", 2)},
+                {Died(1), Failed(1, 60s), Waits()});
+  const InboxLook look = ValueOrThrow(seat().store().Look(false, 10));
+  EXPECT_THAT(look.due, IsEmpty());
+  ASSERT_TRUE(look.next_due.has_value());
+  EXPECT_GT(*look.next_due, 30s);
+  EXPECT_LE(*look.next_due, 60s);
+  fixture().LetTimePass(120s);
+  EXPECT_THAT(ValueOrThrow(seat().store().Look(false, 10)).due, ElementsAre("late"));
+}
+
+TEST_P(InboxParkedContract, AHoldIsToldToEveryMemberAndEndsTheWaitOfFailedEvents) {
+  seat().Handle({DeliveryOf("a", 0)}, {Failed(1, 1h)});
+  InboxSeat other(fixture(), "shipping", mode());
+  ValueOrThrow(seat().store().SetHold(ConsumerHold{"circuit_open", "20 of 20 order keys failed"}));
+  const auto second = fixture().Open("billing", mode());
+  const InboxLook look = ValueOrThrow(second->Look(false, 10));
+  ASSERT_TRUE(look.hold.has_value());
+  EXPECT_EQ(look.hold->code, "circuit_open");
+  EXPECT_EQ(look.hold->message, "20 of 20 order keys failed");
+  EXPECT_EQ(look.pause, std::nullopt);
+  EXPECT_THAT(look.due, ElementsAre("a")) << "it can be a probe";
+  EXPECT_EQ(ValueOrThrow(other.store().Look(false, 10)).hold, std::nullopt);
+  ValueOrThrow(seat().store().SetHold(std::nullopt));
+  EXPECT_EQ(ValueOrThrow(second->Look(false, 10)).hold, std::nullopt);
+}
+
+TEST_P(InboxParkedContract, CountsEndAtTheirLimit) {
+  seat().Handle({DeliveryOf("a", 0), DeliveryOf("b", 1), DeliveryOf("c", 2)}, {Died(1), Died(1), Died(1)});
+  EXPECT_EQ(ValueOrThrow(seat().store().Count(2)).parked, 2);
+  EXPECT_EQ(ValueOrThrow(seat().store().Count(2)).dead, 2);
+}
+
+// A member adds a follower while another one finishes the message it would wait for.
+TEST_P(InboxParkedTogetherContract, AFollowerOfOneThatIsFinishedMeanwhileIsDue) {
+  seat().Handle({DeliveryOf("a", 0)}, {Failed(1, 0ms)});
+  const auto keeper = fixture().Open("billing", mode());
+  const auto batch = seat().Open({DeliveryOf("a", 1)});
+  EXPECT_TRUE(batch->standings().front().unit_waits);
+  auto retry = ValueOrThrow(keeper->OpenRetry("a", false, 60s));
+  ASSERT_TRUE(retry.has_value());
+  ValueOrThrow(retry->batch->Finish(std::vector{Processed()}));
+  seat().Finish(*batch, {Waits()});
+  EXPECT_THAT(seat().Due(), ElementsAre("a"));
+}
+
 }  // namespace
 }  // namespace sealane

@@ -67,12 +67,12 @@ TEST_F(MemoryInbox, ACommitThatNeverGotThereHasNot) {
 
 TEST_F(MemoryInbox, AnyCallCanBeTheOneThatFails) {
   const auto store = Open();
-  faults().Fail(InboxCall::kDueUnits, Gone(), InboxFaults::When::kInsteadOfTheWork, 2, 1);
+  faults().Fail(InboxCall::kLook, Gone(), InboxFaults::When::kInsteadOfTheWork, 2, 1);
   EXPECT_TRUE(store->DueUnits(false, 1).has_value());
   EXPECT_EQ(store->DueUnits(false, 1).error().code(), "connection_lost");
   EXPECT_EQ(store->DueUnits(false, 1).error().code(), "connection_lost");
   EXPECT_TRUE(store->DueUnits(false, 1).has_value());
-  EXPECT_EQ(faults().count(InboxCall::kDueUnits), 4);
+  EXPECT_EQ(faults().count(InboxCall::kLook), 4);
 }
 
 TEST_F(MemoryInbox, ABatchThatWasOpenedAndLostHoldsNothing) {

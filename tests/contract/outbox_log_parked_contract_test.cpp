@@ -35,15 +35,28 @@ class OutboxLogParkedContract : public ::testing::TestWithParam<std::string> {
   std::vector<ReadEvent> AppendAndRead(const std::vector<NewEntry>& entries) {
     Append(entries);
     if (grants_.empty()) grants_ = TakeAll(*log_);
-    std::vector<ReadEvent> events = ReadFrom(grants_.front().positions.main).events;
+    ReadOut out = ReadFrom(grants_.front().positions.main);
+    passed_ = out.at;
+    std::vector<ReadEvent> events = std::move(out.events);
     EXPECT_EQ(events.size(), entries.size());
     events.resize(entries.size());
     return events;
   }
   const std::vector<LaneGrant>& grants() const { return grants_; }
+  const Position& passed() const { return passed_; }
 
+  /// With positions that have passed everything that was read.
+  SettleRequest Progress() const {
+    SettleRequest request;
+    for (const LaneGrant& grant : grants_) {
+      request.progress.push_back({.lease = grant.lease, .positions = {.main = passed_}});
+    }
+    return request;
+  }
   void Settle(std::vector<ParkChange> park, std::vector<Unpark> unpark = {}) {
-    const SettleRequest request{.progress = {}, .park = std::move(park), .unpark = std::move(unpark)};
+    SettleRequest request = Progress();
+    request.park = std::move(park);
+    request.unpark = std::move(unpark);
     EXPECT_THAT(ValueOrThrow(log_->Settle(request)).fenced, IsEmpty());
   }
   ParkChange Park(const ReadEvent& event, ParkedState state) const { return ParkOf(grants_, event, state); }
@@ -52,22 +65,46 @@ class OutboxLogParkedContract : public ::testing::TestWithParam<std::string> {
   }
   Unpark Published(const ReadEvent& event) const { return {LeaseFor(grants_, event.entry), event.entry.seq}; }
 
-  std::vector<std::string> Blocked() { return NamesOf(ValueOrThrow(log_->BlockedUnits(LeasesOf(grants_)))); }
-  std::vector<std::string> Due(std::size_t limit = 100, const std::vector<std::string>& but_tenants = {}) {
-    return NamesOf(ValueOrThrow(log_->DueUnits(LeasesOf(grants_), but_tenants, limit)));
+  std::vector<BlockedUnit> Units() { return ValueOrThrow(log_->BlockedUnits(LeasesOf(grants_))); }
+  std::vector<std::string> Blocked() {
+    std::vector<std::string> names;
+    for (const BlockedUnit& unit : Units()) names.push_back(unit.unit);
+    return names;
+  }
+  /// Those that may be tried now.
+  std::vector<std::string> Due() {
+    std::vector<std::string> names;
+    for (const BlockedUnit& unit : Units()) {
+      if (!unit.dead && unit.due_in == 0s) names.push_back(unit.unit);
+    }
+    return names;
+  }
+  /// Parked events that hold back their followers, and those behind them.
+  std::int64_t Parked() {
+    std::int64_t events = 0;
+    for (const BlockedUnit& unit : Units()) events += unit.events;
+    return events;
+  }
+  DueUnit UnitOf(const ReadEvent& event) const { return {LeaseFor(grants_, event.entry), event.envelope.key}; }
+  ParkedBatch ReadParked(const std::vector<DueUnit>& units, std::size_t limit = 100, std::size_t bytes = 1'000'000) {
+    return ValueOrThrow(log_->ReadParked(units, limit, bytes));
   }
   /// The seqs that come next in the unit of the event.
   std::vector<std::int64_t> NextIn(const ReadEvent& event, std::size_t limit = 100) {
-    std::vector<ParkedEntry> entries;
-    const Page page =
-        ValueOrThrow(log_->ReadParked({LeaseFor(grants_, event.entry), event.envelope.key}, limit, entries));
-    EXPECT_EQ(page.entries.size(), entries.size());
+    const ParkedBatch batch = ReadParked({UnitOf(event)}, limit);
+    EXPECT_THAT(batch.units, SizeIs(1));
+    EXPECT_EQ(batch.page.entries.size(), batch.units.at(0).entries.size());
     std::vector<std::int64_t> seqs;
-    for (const ParkedEntry& entry : entries) {
-      seqs.push_back(page.entries.at(entry.entry).seq);
-      EXPECT_EQ(page.entries.at(entry.entry).event.key, event.envelope.key);
+    for (const ParkedEntry& entry : batch.units.at(0).entries) {
+      seqs.push_back(batch.page.entries.at(entry.entry).seq);
+      EXPECT_EQ(batch.page.entries.at(entry.entry).event.key, event.envelope.key);
     }
     return seqs;
+  }
+  std::vector<std::string> Changes(std::size_t limit = 100) {
+    std::vector<std::string> names;
+    for (const DueUnit& unit : ValueOrThrow(log_->TakeChanges(LeasesOf(grants_), limit))) names.push_back(unit.unit);
+    return names;
   }
   ParkChange Waits(const ReadEvent& event, const std::string& topic) const {
     ParkChange change = Park(event, kWaiting);
@@ -75,6 +112,41 @@ class OutboxLogParkedContract : public ::testing::TestWithParam<std::string> {
     change.error_code = "unknown_topic";
     change.error_message = "there is no such topic";
     return change;
+  }
+  NewEntry Later(NewEntry entry, std::chrono::seconds delay) {
+    entry.envelope.available_at = ValueOrThrow(log_->Look()).at + delay;
+    return entry;
+  }
+  DelayChange DelayOf(const ReadEvent& event) const {
+    return {.lease = LeaseFor(grants_, event.entry),
+            .seq = event.entry.seq,
+            .place = event.entry.place,
+            .id = event.envelope.id,
+            .tenant = event.envelope.tenant,
+            .appended_at = event.entry.appended_at,
+            .due_at = *event.envelope.available_at,
+            .payload_bytes = static_cast<std::int64_t>(event.envelope.payload.size())};
+  }
+  void Delay(const std::vector<ReadEvent>& events) {
+    SettleRequest request = Progress();
+    for (const ReadEvent& event : events) request.delay.push_back(DelayOf(event));
+    EXPECT_THAT(ValueOrThrow(log_->Settle(request)).fenced, IsEmpty());
+  }
+  void Undelay(const std::vector<ReadEvent>& events) {
+    SettleRequest request;
+    for (const ReadEvent& event : events) request.undelay.push_back({DelayOf(event).lease, event.entry.seq});
+    EXPECT_THAT(ValueOrThrow(log_->Settle(request)).fenced, IsEmpty());
+  }
+  DelayedPage ReadDelayed(DelayedPlace from = {}, const std::vector<std::string>& but_tenants = {},
+                          std::size_t rows = 100, std::size_t bytes = 1'000'000) {
+    const std::vector<LaneLease> leases = LeasesOf(grants_);
+    return ValueOrThrow(log_->ReadDelayed(
+        {.leases = leases, .but_tenants = but_tenants, .from = from, .rows_max = rows, .bytes_max = bytes}));
+  }
+  static std::vector<std::int64_t> SeqsOf(const DelayedPage& read) {
+    std::vector<std::int64_t> seqs;
+    for (const LogEntry& entry : read.page.entries) seqs.push_back(entry.seq);
+    return seqs;
   }
   /// Each with how many wait for it.
   std::vector<std::string> WaitingTopics() {
@@ -103,17 +175,12 @@ class OutboxLogParkedContract : public ::testing::TestWithParam<std::string> {
   DeliveryState StateOf(const ReadEvent& event) { return StatusOf(event.envelope.id).state; }
 
  private:
-  static std::vector<std::string> NamesOf(const std::vector<DueUnit>& units) {
-    std::vector<std::string> names;
-    for (const DueUnit& unit : units) names.push_back(unit.unit);
-    return names;
-  }
-
   std::unique_ptr<LogFixture> fixture_ = MakeLogFixture(GetParam());
   std::unique_ptr<OutboxStore> store_ = fixture_->OpenStore();
   std::unique_ptr<OutboxLog> log_ = fixture_->OpenLog("relay-1");
   std::unique_ptr<DeadLetters> operators_ = fixture_->OpenDeadLetters();
   std::vector<LaneGrant> grants_;
+  Position passed_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Store, OutboxLogParkedContract, ::testing::ValuesIn(LogStores()),
@@ -131,7 +198,12 @@ TEST_P(OutboxLogParkedContract, AFailedEventHoldsBackItsUnitAlone) {
   Settle({Failure(events[0], kFailed), Park(events[2], kWaiting)});
   EXPECT_THAT(Blocked(), ElementsAre("a"));
   EXPECT_THAT(Due(), ElementsAre("a"));
-  EXPECT_EQ(ValueOrThrow(log().Beat(kLongLease)).parked, 2);
+  EXPECT_EQ(Parked(), 2);
+  const BlockedUnit unit = Units().at(0);
+  EXPECT_EQ(unit.lease, LeaseFor(grants(), events[0].entry));
+  EXPECT_EQ(unit.tenant, events[0].envelope.tenant);
+  EXPECT_EQ(unit.seq, events[0].entry.seq);
+  EXPECT_FALSE(unit.dead);
 }
 
 TEST_P(OutboxLogParkedContract, UnitsComeBackInOrder) {
@@ -144,7 +216,7 @@ TEST_P(OutboxLogParkedContract, UnitsComeBackInOrder) {
   EXPECT_THAT(Due(), ElementsAre("a")) << "what waited only for its predecessor may go";
   Settle({}, {Published(events[2]), Published(events[3])});
   EXPECT_THAT(Blocked(), IsEmpty());
-  EXPECT_EQ(ValueOrThrow(log().Beat(kLongLease)).parked, 0);
+  EXPECT_EQ(Parked(), 0);
 }
 
 TEST_P(OutboxLogParkedContract, ARetryComesWhenItsTimeHasCome) {
@@ -158,21 +230,6 @@ TEST_P(OutboxLogParkedContract, ARetryComesWhenItsTimeHasCome) {
   fixture().LetTimePass(61s);
   EXPECT_THAT(Due(), ElementsAre("a"));
   EXPECT_THAT(NextIn(events[0]), SizeIs(2));
-}
-
-TEST_P(OutboxLogParkedContract, AnEventThatIsNotAvailableYetWaits) {
-  const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("b")});
-  const Timestamp now = ValueOrThrow(log().Look()).at;
-  ParkChange later = Park(events[0], kWaiting);
-  later.not_before = now + 1h;
-  ParkChange past = Park(events[1], kWaiting);
-  past.not_before = now - 1h;
-  Settle({later, past});
-  EXPECT_THAT(Blocked(), UnorderedElementsAre("a", "b"));
-  EXPECT_THAT(Due(), ElementsAre("b"));
-  EXPECT_EQ(StateOf(events[0]), DeliveryState::kPending);
-  fixture().LetTimePass(2h);
-  EXPECT_THAT(Due(), UnorderedElementsAre("a", "b"));
 }
 
 TEST_P(OutboxLogParkedContract, ReadingStopsBeforeTheDeadAndTheUnready) {
@@ -200,26 +257,85 @@ TEST_P(OutboxLogParkedContract, ADeadEventNeedNotHoldItsFollowers) {
   EXPECT_TRUE(ValueOrThrow(operators().Find(events[0].envelope.id)).at(0).skipped);
 }
 
-TEST_P(OutboxLogParkedContract, DueUnitsAreLimited) {
-  const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("b"), SampleEntry("c")});
-  Settle({Failure(events[0], kFailed), Failure(events[1], kFailed), Failure(events[2], kFailed)});
-  EXPECT_THAT(Due(2), SizeIs(2));
-  EXPECT_THAT(Due(), UnorderedElementsAre("a", "b", "c"));
-  EXPECT_THAT(ValueOrThrow(log().DueUnits({}, {}, 10)), IsEmpty()) << "of no lanes";
-  EXPECT_THAT(ValueOrThrow(log().BlockedUnits({})), IsEmpty());
+TEST_P(OutboxLogParkedContract, SeveralUnitsAreReadTogetherWithWhatIsLeftOfEach) {
+  using Rest = ParkedUnit::Rest;
+  const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("b"), SampleEntry("b"), SampleEntry("c"),
+                                     SampleEntry("d"), SampleEntry("d"), SampleEntry("e"), SampleEntry("e")});
+  ParkChange later = Failure(events[3], kFailed);
+  later.retry_after = 60s;
+  Settle({Failure(events[0], kFailed, 2), Failure(events[1], kFailed), Failure(events[2], kDead), later,
+          Failure(events[4], kFailed), Park(events[5], kWaiting), Failure(events[6], kFailed),
+          Park(events[7], kWaiting)});
+  fixture().Erase(events[7].envelope.id);
+  std::vector<DueUnit> units;
+  for (const std::size_t i : {3U, 0U, 1U, 4U, 6U}) units.push_back(UnitOf(events[i]));
+  units.push_back({units[0].lease, "nothing"});
+  ParkedBatch batch = ReadParked(units, 1);
+  ASSERT_THAT(batch.units, SizeIs(6));
+  EXPECT_THAT(batch.units[0].entries, IsEmpty());
+  EXPECT_EQ(batch.units[0].rest, Rest::kLater);
+  EXPECT_GT(batch.units[0].due_in, 30s);
+  ASSERT_THAT(batch.units[1].entries, SizeIs(1));
+  EXPECT_EQ(batch.page.entries.at(batch.units[1].entries[0].entry).seq, events[0].entry.seq);
+  EXPECT_EQ(batch.units[1].entries[0].attempts, 2);
+  EXPECT_EQ(batch.units[1].rest, Rest::kNothing);
+  EXPECT_THAT(batch.units[2].entries, SizeIs(1));
+  EXPECT_EQ(batch.units[2].rest, Rest::kDead);
+  EXPECT_THAT(batch.units[3].entries, SizeIs(1));
+  EXPECT_EQ(batch.units[3].rest, Rest::kMore);
+  EXPECT_EQ(batch.units[5].rest, Rest::kNothing);
+  EXPECT_THAT(batch.units[5].entries, IsEmpty());
+
+  batch = ReadParked(units, 10);
+  EXPECT_THAT(batch.units[3].entries, SizeIs(2));
+  EXPECT_EQ(batch.units[3].rest, Rest::kNothing);
+  EXPECT_THAT(batch.units[4].entries, SizeIs(1));
+  EXPECT_EQ(batch.units[4].rest, Rest::kGone);
+  EXPECT_EQ(batch.units[4].gone, events[7].envelope.id);
+
+  batch = ReadParked(units, 10, 1);
+  EXPECT_THAT(batch.page.entries, SizeIs(1)) << "one, however large";
+  EXPECT_THAT(batch.units, SizeIs(2)) << "the others are asked for again";
 }
 
-TEST_P(OutboxLogParkedContract, UnitsOfPausedTenantsAreNotDue) {
-  std::vector<NewEntry> entries = {SampleEntry("a"), SampleEntry("b"), SampleEntry("c")};
-  entries[0].envelope.tenant = "x\"\\,{}";
-  entries[1].envelope.tenant = "acme";
-  entries[2].envelope.tenant = "";
-  const auto events = AppendAndRead(entries);
-  Settle({Failure(events[0], kFailed), Failure(events[1], kFailed), Failure(events[2], kFailed)});
-  EXPECT_THAT(Due(100, {"acme", "nobody"}), UnorderedElementsAre("a", "c"));
-  EXPECT_THAT(Due(1, {"acme", entries[0].envelope.tenant}), ElementsAre("c"))
-      << "the limit counts those that are due";
-  EXPECT_THAT(Due(100, {""}), UnorderedElementsAre("a", "b"));
+TEST_P(OutboxLogParkedContract, NothingOfOtherLanesIsTold) {
+  const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("b")});
+  Settle({Failure(events[0], kDead), Failure(events[1], kFailed)});
+  EXPECT_THAT(ValueOrThrow(log().BlockedUnits(std::span<const LaneLease>())), IsEmpty());
+  ValueOrThrow(operators().Retry(DeadLetterFilter{}, {"ann", "fixed"}));
+  EXPECT_THAT(ValueOrThrow(log().TakeChanges({}, 10)), IsEmpty());
+  EXPECT_THAT(Changes(), UnorderedElementsAre("a", "b"));
+}
+
+TEST_P(OutboxLogParkedContract, WhatOperatorsChangeIsToldOnce) {
+  const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("a"), SampleEntry("b"), SampleEntry("c")});
+  Settle({Failure(events[0], kDead), Park(events[1], kWaiting), Failure(events[2], kDead)});
+  ParkChange failed = Failure(events[3], kFailed);
+  failed.retry_after = 60s;
+  Settle({failed});
+  failed.attempts = 2;
+  failed.retry_after = 120s;
+  Settle({failed});
+  EXPECT_FALSE(ValueOrThrow(log().Beat(kLongLease)).changes) << "a relay needs not be told what it did itself";
+  EXPECT_THAT(Changes(), IsEmpty());
+  ValueOrThrow(operators().Skip(events[0].envelope.id, {}, {"ann", "later"}));
+  ValueOrThrow(operators().Discard(events[2].envelope.id, {}, {"ann", "obsolete"}));
+  ValueOrThrow(operators().Retry(events[3].envelope.id, {}, {"ann", "now"}));
+  EXPECT_TRUE(ValueOrThrow(log().Beat(kLongLease)).changes);
+  EXPECT_THAT(Changes(), UnorderedElementsAre("a", "b", "c"));
+  EXPECT_THAT(Changes(), IsEmpty());
+  EXPECT_FALSE(ValueOrThrow(log().Beat(kLongLease)).changes);
+
+  const std::vector<DueUnit> units = {UnitOf(events[0]), UnitOf(events[2]), UnitOf(events[3])};
+  const std::vector<BlockedUnit> now = ValueOrThrow(log().BlockedUnits(std::span(units)));
+  ASSERT_THAT(now, SizeIs(2)) << "nothing holds back b";
+  EXPECT_EQ(now[0].unit, "a");
+  EXPECT_EQ(now[0].seq, events[1].entry.seq);
+  EXPECT_EQ(now[0].events, 1);
+  EXPECT_EQ(now[1].unit, "c");
+  EXPECT_EQ(now[1].due_in, 0s);
+  ValueOrThrow(operators().Retry(events[0].envelope.id, {}, {"ann", "now"}));
+  EXPECT_THAT(Changes(1), ElementsAre("a"));
 }
 
 TEST_P(OutboxLogParkedContract, AnEventThatIsSetAsideAgainKeepsItsHistory) {
@@ -235,11 +351,10 @@ TEST_P(OutboxLogParkedContract, AnEventThatIsSetAsideAgainKeepsItsHistory) {
   EXPECT_EQ(second.error_code, "too_large");
   EXPECT_EQ(second.error_message, "said too_large");
   EXPECT_EQ(second.state, kDead);
-  std::vector<ParkedEntry> entries;
   Settle({Park(events[0], kFailed)});
-  ValueOrThrow(log().ReadParked({LeaseFor(grants(), events[0].entry), "a"}, 10, entries));
-  ASSERT_THAT(entries, SizeIs(1));
-  EXPECT_EQ(entries[0].state, kFailed);
+  const ParkedBatch batch = ReadParked({UnitOf(events[0])});
+  ASSERT_THAT(batch.units.at(0).entries, SizeIs(1));
+  EXPECT_EQ(batch.units[0].entries[0].state, kFailed);
   EXPECT_EQ(ValueOrThrow(operators().Find(events[0].envelope.id)).at(0).error_code, "too_large")
       << "a change without an error is no failure";
 }
@@ -248,11 +363,10 @@ TEST_P(OutboxLogParkedContract, SaysWhenARowIsGoneFromTheLog) {
   const auto events = AppendAndRead({SampleEntry("a"), SampleEntry("a")});
   Settle({Failure(events[0], kFailed), Park(events[1], kWaiting)});
   fixture().Erase(events[0].envelope.id);
-  std::vector<ParkedEntry> entries;
-  const auto page = log().ReadParked({LeaseFor(grants(), events[0].entry), "a"}, 10, entries);
-  ASSERT_FALSE(page.has_value());
-  EXPECT_EQ(page.error().kind(), ErrorKind::kCorrupt);
-  EXPECT_EQ(page.error().code(), "parked_row_missing");
+  const ParkedBatch batch = ReadParked({UnitOf(events[0])});
+  EXPECT_THAT(batch.units.at(0).entries, IsEmpty());
+  EXPECT_EQ(batch.units[0].rest, ParkedUnit::Rest::kGone);
+  EXPECT_EQ(batch.units[0].gone, events[0].envelope.id);
   EXPECT_EQ(ValueOrThrow(operators().Discard(events[0].envelope.id, {}, {"ann", "lost"})), 1);
   EXPECT_THAT(NextIn(events[1]), ElementsAre(events[1].entry.seq)) << "the rest of the unit can still go";
 }
@@ -278,7 +392,7 @@ TEST_P(OutboxLogParkedContract, ADiscardedEventLetsItsFollowersGo) {
   EXPECT_EQ(ValueOrThrow(operators().Discard(events[0].envelope.id, "main", {"ann", "test data"})), 1);
   EXPECT_THAT(NextIn(events[0]), ElementsAre(events[1].entry.seq));
   EXPECT_THAT(Due(), ElementsAre("a"));
-  EXPECT_EQ(ValueOrThrow(log().Beat(kLongLease)).parked, 1) << "what was given up is only a record";
+  EXPECT_EQ(Parked(), 1) << "what was given up is only a record";
   Settle({Failure(events[0], kFailed)}, {Published(events[1])});
   EXPECT_EQ(StateOf(events[0]), DeliveryState::kDiscarded) << "a late failure does not undo what a person decided";
   EXPECT_THAT(Blocked(), IsEmpty());
@@ -375,6 +489,153 @@ TEST_P(OutboxLogParkedContract, AnEventThatIsSetAsideShowsItsFailure) {
   EXPECT_EQ(StateOf(events[0]), DeliveryState::kPublished) << "the retry succeeded";
 }
 
+// ---- events that wait for their time ----
+
+TEST_P(OutboxLogParkedContract, ADelayedEventIsPendingAndIsNotParked) {
+  const auto events = AppendAndRead({Later(SampleEntry("a"), 1h), SampleEntry("a")});
+  SettleAt(log(), grants(), ReadFrom(grants().front().positions.main).at);
+  Delay({events[0]});
+  EXPECT_THAT(Blocked(), IsEmpty());
+  const RouteStatus status = StatusOf(events[0].envelope.id);
+  EXPECT_EQ(status.state, DeliveryState::kPending);
+  EXPECT_EQ(status.attempts, 0);
+  EXPECT_EQ(status.next_attempt_at, events[0].envelope.available_at);
+  EXPECT_FALSE(status.published_at.has_value());
+  EXPECT_EQ(StateOf(events[1]), DeliveryState::kPublished);
+  EXPECT_THAT(ValueOrThrow(operators().List({})), IsEmpty());
+  Undelay({events[0]});
+  EXPECT_EQ(StateOf(events[0]), DeliveryState::kPublished);
+}
+
+TEST_P(OutboxLogParkedContract, DelayedEventsAreReadInTheOrderOfTheirTimesWhenTheyAreDue) {
+  const auto events = AppendAndRead({Later(SampleEntry("a"), 30s), Later(SampleEntry("b"), 10s),
+                                     Later(SampleEntry("c"), 10s), Later(SampleEntry("d"), 9'000h)});
+  Delay({events[3], events[2], events[1], events[0]});
+  DelayedPage read = ReadDelayed();
+  EXPECT_THAT(read.page.entries, IsEmpty());
+  EXPECT_TRUE(read.caught_up);
+  ASSERT_TRUE(read.next_due_in.has_value());
+  EXPECT_LE(*read.next_due_in, 10s);
+  fixture().LetTimePass(31s);
+  read = ReadDelayed();
+  EXPECT_THAT(SeqsOf(read), ElementsAre(events[1].entry.seq, events[2].entry.seq, events[0].entry.seq));
+  EXPECT_TRUE(read.caught_up);
+  ASSERT_TRUE(read.next_due_in.has_value());
+  EXPECT_GT(*read.next_due_in, 8'000h);
+  EXPECT_EQ(read.page.entries[0].event.key, "b");
+  EXPECT_EQ(read.page.entries[0].event.payload, events[1].envelope.payload);
+
+  const DelayedPage after = ReadDelayed(read.next);
+  EXPECT_THAT(after.page.entries, IsEmpty()) << "what was read is not read again";
+  EXPECT_TRUE(after.caught_up);
+  Undelay({events[1], events[2]});
+  EXPECT_THAT(SeqsOf(ReadDelayed()), ElementsAre(events[0].entry.seq));
+}
+
+TEST_P(OutboxLogParkedContract, DelayedEventsComeInPagesOfBoundedSize) {
+  std::vector<NewEntry> entries;
+  for (int i = 0; i < 7; ++i) entries.push_back(Later(SampleEntry("k" + std::to_string(i)), 10s));
+  const auto events = AppendAndRead(entries);
+  Delay(events);
+  fixture().LetTimePass(11s);
+  std::vector<std::int64_t> seqs;
+  DelayedPage read = ReadDelayed({}, {}, 3);
+  EXPECT_THAT(read.page.entries, SizeIs(3));
+  EXPECT_FALSE(read.caught_up);
+  read = ReadDelayed(read.next, {}, 3);
+  EXPECT_THAT(read.page.entries, SizeIs(3));
+  read = ReadDelayed(read.next, {}, 3);
+  EXPECT_THAT(SeqsOf(read), ElementsAre(events[6].entry.seq));
+  EXPECT_TRUE(read.caught_up);
+  EXPECT_FALSE(read.next_due_in.has_value());
+
+  read = ReadDelayed({}, {}, 100, 1);
+  EXPECT_THAT(SeqsOf(read), ElementsAre(events[0].entry.seq)) << "one, however large";
+  EXPECT_FALSE(read.caught_up);
+  EXPECT_THAT(SeqsOf(ReadDelayed(read.next, {}, 100, 1)), ElementsAre(events[1].entry.seq));
+}
+
+TEST_P(OutboxLogParkedContract, DelayedEventsOfOtherTenantsAndLanesArePassedOver) {
+  const auto events = AppendAndRead({OfTenant(Later(SampleEntry("a"), 10s), "x\"\\,{}"),
+                                     OfTenant(Later(SampleEntry("b"), 10s), "acme"), Later(SampleEntry("c"), 10s)});
+  Delay(events);
+  fixture().LetTimePass(11s);
+  EXPECT_THAT(SeqsOf(ReadDelayed({}, {"acme", events[0].envelope.tenant})), ElementsAre(events[2].entry.seq));
+  const DelayedPage nobodys = ValueOrThrow(log().ReadDelayed({.leases = {}}));
+  EXPECT_THAT(nobodys.page.entries, IsEmpty());
+}
+
+TEST_P(OutboxLogParkedContract, OnlyTheOwnerOfALaneDelaysAndEndsADelay) {
+  const auto events = AppendAndRead({Later(SampleEntry("a"), 10s), Later(SampleEntry("b"), 10s)});
+  Delay({events[0]});
+  SettleRequest foreign;
+  foreign.delay = {DelayOf(events[1])};
+  foreign.delay[0].lease.epoch += 1;
+  foreign.undelay = {{DelayOf(events[0]).lease, events[0].entry.seq}};
+  foreign.undelay[0].lease.epoch += 1;
+  ValueOrThrow(log().Settle(foreign));
+  fixture().LetTimePass(11s);
+  EXPECT_THAT(SeqsOf(ReadDelayed()), ElementsAre(events[0].entry.seq));
+}
+
+TEST_P(OutboxLogParkedContract, ADelayedEventThatIsGoneFromTheLogIsNamed) {
+  const auto events = AppendAndRead({Later(SampleEntry("a"), 10s), Later(SampleEntry("b"), 10s)});
+  Delay(events);
+  fixture().Erase(events[0].envelope.id);
+  fixture().LetTimePass(11s);
+  const DelayedPage read = ReadDelayed();
+  EXPECT_THAT(SeqsOf(read), ElementsAre(events[1].entry.seq));
+  ASSERT_THAT(read.gone, SizeIs(1));
+  EXPECT_EQ(read.gone[0].seq, events[0].entry.seq);
+  EXPECT_EQ(read.gone[0].lease, LeaseFor(grants(), events[0].entry));
+}
+
+TEST_P(OutboxLogParkedContract, ADelayedEventCanBeGivenUp) {
+  const auto events = AppendAndRead({Later(SampleEntry("a"), 10s), Later(SampleEntry("a"), 10s)});
+  Delay(events);
+  EXPECT_EQ(ValueOrThrow(operators().Discard(events[0].envelope.id, {}, {"ann", "obsolete"})), 1);
+  EXPECT_EQ(StateOf(events[0]), DeliveryState::kDiscarded);
+  EXPECT_THAT(Blocked(), IsEmpty());
+  Delay({events[0]});  // read again after a crash
+  fixture().LetTimePass(11s);
+  EXPECT_THAT(SeqsOf(ReadDelayed()), ElementsAre(events[1].entry.seq));
+  EXPECT_EQ(StateOf(events[0]), DeliveryState::kDiscarded);
+}
+
+// ---- what the position has not passed ----
+
+// A relay that died wrote down that an event is parked, waits or is delayed, while an earlier one of its key was on
+// its way. Its successor reads both again, and must not send the later one first.
+TEST_P(OutboxLogParkedContract, WhatThePositionHasNotPassedIsNotRead) {
+  const auto events = AppendAndRead(
+      {SampleEntry("a"), SampleEntry("b"), Later(SampleEntry("c"), 10s), OfTenant(SampleEntry("d"), "apart")});
+  SettleRequest request;
+  request.park = {Failure(events[0], kFailed), Waits(events[1], "lost"), Failure(events[3], kFailed)};
+  request.delay = {DelayOf(events[2])};
+  EXPECT_THAT(ValueOrThrow(log().Settle(request)).fenced, IsEmpty());
+  fixture().LetTimePass(11s);
+  EXPECT_THAT(Blocked(), UnorderedElementsAre("a", "d")) << "it is held back all the same";
+  EXPECT_THAT(NextIn(events[0]), IsEmpty());
+  const ParkedBatch batch = ReadParked({UnitOf(events[0])});
+  EXPECT_EQ(batch.units.at(0).rest, ParkedUnit::Rest::kLater);
+  EXPECT_GT(batch.units.at(0).due_in, 0s);
+  EXPECT_THAT(Waiting("lost"), IsEmpty()) << "and it does not say that there are no more";
+  DelayedPage read = ReadDelayed();
+  EXPECT_THAT(SeqsOf(read), IsEmpty());
+  ASSERT_TRUE(read.behind.has_value());
+  EXPECT_EQ(read.behind->seq, events[2].entry.seq);
+
+  SettleAt(log(), grants(), passed(), {{{"apart"}, grants().front().positions.main}});
+  EXPECT_THAT(NextIn(events[0]), ElementsAre(events[0].entry.seq));
+  EXPECT_THAT(Waiting("lost"), ElementsAre(events[1].entry.seq, -1));
+  read = ReadDelayed();
+  EXPECT_THAT(SeqsOf(read), ElementsAre(events[2].entry.seq));
+  EXPECT_FALSE(read.behind.has_value());
+  EXPECT_THAT(NextIn(events[3]), IsEmpty()) << "its tenant stands further back";
+  SettleAt(log(), grants(), passed());
+  EXPECT_THAT(NextIn(events[3]), ElementsAre(events[3].entry.seq));
+}
+
 // ---- events that wait for a topic ----
 
 TEST_P(OutboxLogParkedContract, AnEventThatWaitsForATopicHasNotFailedAndHoldsBackNothing) {
@@ -382,7 +643,7 @@ TEST_P(OutboxLogParkedContract, AnEventThatWaitsForATopicHasNotFailedAndHoldsBac
   Settle({Waits(events[0], "lost"), Waits(events[1], "lost"), Failure(events[2], kDead)});
   EXPECT_THAT(Blocked(), ElementsAre("b"));
   EXPECT_THAT(Due(), IsEmpty());
-  EXPECT_EQ(ValueOrThrow(log().Beat(kLongLease)).parked, 1);
+  EXPECT_EQ(Parked(), 1);
   const RouteStatus status = StatusOf(events[0].envelope.id);
   EXPECT_EQ(status.state, DeliveryState::kPending);
   EXPECT_EQ(status.attempts, 0);
@@ -460,7 +721,9 @@ TEST_P(OutboxLogParkedContract, TendingForgetsAChosenTopicAWeekLaterUnlessTheEve
             1);
   const auto grants_now = TakeAll(log());
   const auto published = [&](const ReadEvent& event, const char* topic) {
-    Settle({}, {{LeaseFor(grants_now, event.entry), event.entry.seq, topic}});
+    SettleRequest request;
+    request.unpark = {{LeaseFor(grants_now, event.entry), event.entry.seq, topic}};
+    EXPECT_THAT(ValueOrThrow(log().Settle(request)).fenced, IsEmpty());
   };
   published(events[0], "better");
   published(events[1], "found");
@@ -480,10 +743,11 @@ TEST_P(OutboxLogParkedContract, DeadEventsAreSentToAnotherTopicWithThoseBehindTh
   EXPECT_EQ(ValueOrThrow(operators().CountReroute(request)), 2);
   EXPECT_EQ(ValueOrThrow(operators().Reroute(request, {.actor = "ops", .reason = "typo"})), 2);
   EXPECT_THAT(Blocked(), UnorderedElementsAre("found/a", topic + "/b"));
-  std::vector<ParkedEntry> entries;
-  const Page page = ValueOrThrow(log().ReadParked({LeaseFor(grants(), events[0].entry), "found/a"}, 10, entries));
+  EXPECT_THAT(Changes(), UnorderedElementsAre(topic + "/a", "found/a"));
+  const ParkedBatch batch = ReadParked({{LeaseFor(grants(), events[0].entry), "found/a"}});
+  const std::vector<ParkedEntry>& entries = batch.units.at(0).entries;
   ASSERT_THAT(entries, SizeIs(2));
-  EXPECT_EQ(page.entries[0].seq, events[0].entry.seq);
+  EXPECT_EQ(batch.page.entries[0].seq, events[0].entry.seq);
   EXPECT_EQ(entries[0].destination, "found");
   EXPECT_EQ(entries[0].state, kFailed);
   EXPECT_EQ(entries[0].attempts, 0);

@@ -242,6 +242,34 @@ TEST_P(RouteDeskContract, WhatWasSetAsideIsCountedByStateAndIsNotPending) {
   EXPECT_EQ(route.pending, 1) << "the one that nobody has come to";
 }
 
+TEST_P(RouteDeskContract, WhatWaitsForATopicOrForItsTimeIsCounted) {
+  const NewEntry lost = SampleEntry("a");
+  NewEntry later = SampleEntry("b");
+  later.envelope.available_at = ValueOrThrow(log().Look()).at + std::chrono::hours{1};
+  Append({lost, later});
+  const std::vector<LaneGrant> grants = TakeAll(log());
+  const ReadOut out = ReadToEnd(log(), {.lanes = LanesOf(grants), .from = grants.front().positions.main});
+  ASSERT_EQ(out.events.size(), 2U);
+  SettleRequest request;
+  for (const LaneGrant& grant : grants) {
+    request.progress.push_back({.lease = grant.lease, .positions = {.main = out.at}});
+  }
+  request.park = {ParkOf(grants, out.events[0], kWaiting)};
+  request.park[0].waits_for = "lost";
+  request.delay = {{.lease = LeaseFor(grants, out.events[1].entry),
+                    .seq = out.events[1].entry.seq,
+                    .place = out.events[1].entry.place,
+                    .id = out.events[1].envelope.id,
+                    .tenant = {},
+                    .appended_at = out.events[1].entry.appended_at,
+                    .due_at = *later.envelope.available_at}};
+  ValueOrThrow(log().Settle(request));
+  const RouteSummary route = LookAt();
+  EXPECT_EQ(route.waiting, 2);
+  EXPECT_EQ(route.pending, 0);
+  EXPECT_EQ(route.failed + route.dead, 0);
+}
+
 TEST_P(RouteDeskContract, KnowsWhoWorks) {
   ValueOrThrow(log().Beat(30s));
   const auto held = TakeAll(log(), 30s);

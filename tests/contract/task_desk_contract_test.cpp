@@ -248,5 +248,78 @@ TEST_P(TaskDeskContract, NothingIsDoneByNobodyOrForNothing) {
   EXPECT_THAT(Records(), IsEmpty());
 }
 
+// ---- targets
+// --------------------------------------------------------------------------------------------------------
+
+TEST_P(TaskDeskContract, APausedTargetIsPausedOnceAndResumedOnce) {
+  EXPECT_EQ(ValueOrThrow(desk().Pause("billing", false, {"ann", "because"})), PauseOutcome::kPaused);
+  EXPECT_EQ(ValueOrThrow(desk().Pause("billing", true, {"bob", "also"})), PauseOutcome::kAlready);
+  const auto targets = ValueOrThrow(desk().Targets());
+  ASSERT_THAT(targets, SizeIs(2));
+  EXPECT_EQ(targets[0].target, "billing");
+  EXPECT_EQ(targets[0].state(), "paused");
+  ASSERT_TRUE(targets[0].pause.has_value());
+  EXPECT_EQ(targets[0].pause->actor, "ann") << "the first pause stays";
+  EXPECT_EQ(targets[0].pause->reason, "because");
+  EXPECT_GT(targets[0].pause->at, fixture().Now() - 1h);
+  EXPECT_EQ(targets[1].state(), "closed");
+  EXPECT_TRUE(ValueOrThrow(desk().Resume("billing", kWhy)));
+  EXPECT_FALSE(ValueOrThrow(desk().Resume("billing", kWhy)));
+  EXPECT_THAT(Records(), ElementsAre("ann task.resume billing: because", "ann task.pause billing: because"));
+}
+
+TEST_P(TaskDeskContract, ATargetThatIsNotKnownIsNotPaused) {
+  EXPECT_EQ(ValueOrThrow(desk().Pause("biling", false, kWhy)), PauseOutcome::kUnknown);
+  EXPECT_THAT(Records(), IsEmpty());
+  EXPECT_EQ(ValueOrThrow(desk().Pause("new", true, kWhy)), PauseOutcome::kPaused) << "the caller knows it";
+  EXPECT_THAT(Records(), SizeIs(1));
+  for (const OperatorAction& missing : {OperatorAction{"", "because"}, OperatorAction{"ann", ""}}) {
+    EXPECT_FALSE(desk().Pause("billing", true, missing).has_value());
+    EXPECT_FALSE(desk().Resume("new", missing).has_value());
+  }
+  EXPECT_THAT(Records(), SizeIs(1));
+}
+
+TEST_P(TaskDeskContract, ShowsWhatWaitsForEachTarget) {
+  const auto targets = ValueOrThrow(desk().Targets());
+  ASSERT_THAT(targets, SizeIs(2));
+  EXPECT_EQ(targets[0].target, "billing");
+  EXPECT_EQ(targets[0].due, 1);
+  EXPECT_EQ(targets[0].in_flight, 1);
+  EXPECT_EQ(targets[0].oldest_due_at, Find(pending_).summary.next_attempt_at);
+  EXPECT_EQ(targets[0].next_due_at, std::nullopt);
+  EXPECT_EQ(targets[1].target, "mail");
+  EXPECT_EQ(targets[1].due, 0);
+  EXPECT_EQ(targets[1].in_flight, 0);
+  EXPECT_EQ(targets[1].oldest_due_at, std::nullopt);
+  EXPECT_EQ(targets[1].next_due_at, Find(failed_).summary.next_attempt_at);
+}
+
+TEST_P(TaskDeskContract, ShowsTargetsThatDispatchersFindDown) {
+  const TargetOutage outage{.next_probe_in = 1min, .failures = 5, .code = "timeout", .message = "no answer"};
+  ValueOrThrow(seat().store().ReportOutage("host-1", "billing", outage));
+  ValueOrThrow(seat().store().ReportOutage("host-2", "billing", outage));
+  ValueOrThrow(seat().store().ReportOutage("host-1", "idle", TargetOutage{.next_probe_in = 0ms}));
+  auto targets = ValueOrThrow(desk().Targets());
+  ASSERT_THAT(targets, SizeIs(3));
+  EXPECT_EQ(targets[0].state(), "open");
+  ASSERT_TRUE(targets[0].down.has_value());
+  EXPECT_EQ(targets[0].down->dispatchers, 2);
+  EXPECT_EQ(targets[0].down->error_code, "timeout");
+  EXPECT_EQ(targets[0].down->error_message, "no answer");
+  EXPECT_GT(targets[0].down->next_probe_at, fixture().Now());
+  EXPECT_EQ(targets[1].target, "idle");
+  EXPECT_EQ(targets[1].state(), "half-open");
+  EXPECT_EQ(targets[2].state(), "closed");
+
+  ValueOrThrow(seat().store().ReportOutage("host-1", "billing", std::nullopt));
+  ValueOrThrow(seat().store().ReportOutage("host-1", "billing", std::nullopt));
+  EXPECT_EQ(ValueOrThrow(desk().Targets()).at(0).down->dispatchers, 1) << "each speaks for itself";
+  fixture().LetTimePass(17min);
+  targets = ValueOrThrow(desk().Targets());
+  EXPECT_EQ(targets.at(0).state(), "closed") << "a dispatcher that died says nothing any more";
+  EXPECT_THAT(targets, SizeIs(2));
+}
+
 }  // namespace
 }  // namespace sealane

@@ -563,6 +563,69 @@ TEST_P(TaskStoreContract, WhatIsHeldUpByADeadOneIsNotNext) {
   EXPECT_EQ(seat().NextDue(), std::nullopt);
 }
 
+// ---- targets
+// --------------------------------------------------------------------------------------------------------
+
+TEST_P(TaskStoreContract, AClaimTakesOfEachTargetNoMoreThanItsQuota) {
+  for (const char* const key : {"1", "2", "3"}) fixture().Enqueue(SampleTask(key));
+  fixture().LetTimePass(1s);
+  for (const char* const key : {"4", "5"}) fixture().Enqueue(ForTarget(SampleTask(key), "mail"));
+  const TaskClaim claim{
+      .owner = "host-1", .targets = {{"billing", 1}, {"mail", 2}, {"unknown", 5}}, .limit = 100, .lease = 60s};
+  EXPECT_THAT(KeysOf(ValueOrThrow(seat().store().Claim(claim))), ElementsAre("1", "4", "5"));
+  EXPECT_THAT(KeysOf(ValueOrThrow(seat().store().Claim(claim))), ElementsAre("2"));
+  TaskClaim nothing = claim;
+  nothing.targets = {};
+  EXPECT_THAT(ValueOrThrow(seat().store().Claim(nothing)), IsEmpty());
+}
+
+TEST_P(TaskStoreContract, TheOutlookIsThatOfEachTarget) {
+  fixture().Enqueue(SampleTask("now"));
+  fixture().Enqueue(NotBefore(ForTarget(SampleTask("later"), "mail"), fixture().Now() + 1h));
+  const std::vector<std::string> names = {"mail", "unknown", "billing"};
+  const std::vector<TargetOutlook> outlooks = ValueOrThrow(seat().store().Outlook(names));
+  ASSERT_THAT(outlooks, SizeIs(3));
+  EXPECT_THAT(outlooks[0].due_in, Optional(AllOf(Gt(59min), Le(1h))));
+  EXPECT_EQ(outlooks[1], TargetOutlook{});
+  EXPECT_EQ(outlooks[2], (TargetOutlook{.due_in = 0ms, .paused = false}));
+  EXPECT_EQ(FirstDue(outlooks), 0ms);
+}
+
+TEST_P(TaskStoreContract, NothingIsClaimedForATargetThatIsPaused) {
+  const NewTask waiting = SampleTask("1");
+  fixture().Enqueue(waiting);
+  const ClaimedTask under_way = seat().ClaimOne();
+  fixture().Enqueue(SampleTask("2"));
+  fixture().Enqueue(ForTarget(SampleTask("3"), "mail"));
+  const auto desk = fixture().OpenDesk();
+  EXPECT_EQ(ValueOrThrow(desk->Pause("billing", false, {"ann", "maintenance"})), PauseOutcome::kPaused);
+  EXPECT_THAT(KeysOf(seat().Claim()), ElementsAre("3"));
+  EXPECT_EQ(ValueOrThrow(seat().store().Outlook(targets())).at(0), (TargetOutlook{.due_in = 0ms, .paused = true}));
+  EXPECT_GT(seat().NextDue(), 0ms) << "what is paused is not due";
+  ValueOrThrow(seat().store().Finish(under_way, SucceededReport(), Succeed()));
+  EXPECT_EQ(StateOf(waiting), TaskState::kSucceeded) << "an attempt under way goes on";
+  EXPECT_TRUE(ValueOrThrow(desk->Resume("billing", {"ann", "it is over"})));
+  EXPECT_THAT(KeysOf(seat().Claim()), ElementsAre("2"));
+}
+
+TEST_P(TaskStoreContract, ATryThatDoesNotCountIsWrittenDownAndNotCounted) {
+  const NewTask task = SampleTask();
+  fixture().Enqueue(task);
+  TaskStep step = TryAgainAfter(0ms);
+  step.counts = false;
+  for (int i = 1; i <= 3; ++i) {
+    const ClaimedTask claimed = seat().Handle(UnknownReport(), step);
+    EXPECT_EQ(claimed.tries, 1);
+    EXPECT_EQ(claimed.attempt, i);
+  }
+  EXPECT_EQ(Find(task.id).summary.attempts, 3);
+  EXPECT_THAT(Find(task.id).attempts, SizeIs(3)) << "what was sent is on record";
+  seat().Handle(RetryReport(), TryAgainAfter(0ms));
+  const ClaimedTask claimed = seat().ClaimOne();
+  EXPECT_EQ(claimed.tries, 2);
+  EXPECT_TRUE(claimed.in_doubt);
+}
+
 // ---- keeping
 // --------------------------------------------------------------------------------------------------------
 

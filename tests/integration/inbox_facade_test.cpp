@@ -109,7 +109,9 @@ TEST_F(InboxFacade, IsCaughtUpOnlyWhenWhatIsDueWasTriedAgain) {
   rejecting.On("OrderChanged",
                [](const Envelope&, HandlerTransaction&) { return Decision::Reject("no_price", "no price"); });
   place_.Publish(ChangesOf(100, 1));
-  ASSERT_TRUE(ValueOrThrow(Inbox::Open(Options(), rejecting)).RunUntilCaughtUp());
+  InboxOptions unguarded = Options();
+  unguarded.breaker = false;
+  ASSERT_TRUE(ValueOrThrow(Inbox::Open(unguarded, rejecting)).RunUntilCaughtUp());
   ASSERT_EQ(place_.Number("SELECT count(*) FROM sealane_inbox_parked WHERE state = 'DEAD'"), 100);
 
   const auto desk = ValueOrThrow(sqlite::OpenInboxDesk({.path = place_.store_url().substr(sizeof("sqlite:") - 1)}));

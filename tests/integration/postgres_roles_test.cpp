@@ -204,12 +204,23 @@ TEST_F(PostgresRoles, RelayRoleIsEnoughForARelay) {
   park.place = entry.place;
   park.id = entry.event.id;
   park.unit = "u";
+  park.appended_at = entry.appended_at;
   EXPECT_TRUE(ValueOrThrow(log->Settle(request)).fenced.empty());
   EXPECT_EQ(ValueOrThrow(log->BlockedUnits(leases)).size(), 1U);
-  const std::vector<DueUnit> due = ValueOrThrow(log->DueUnits(leases, {}, 10));
-  ASSERT_EQ(due.size(), 1U);
-  std::vector<ParkedEntry> entries;
-  EXPECT_EQ(ValueOrThrow(log->ReadParked(due.front(), 10, entries)).entries.size(), 1U);
+  const std::vector<DueUnit> due = {{lease, "u"}};
+  EXPECT_EQ(ValueOrThrow(log->ReadParked(due, 10, 1'000'000)).page.entries.size(), 1U);
+  EXPECT_TRUE(ValueOrThrow(log->TakeChanges(leases, 10)).empty());
+  request.delay = {{.lease = lease,
+                    .seq = entry.seq,
+                    .place = entry.place,
+                    .id = entry.event.id,
+                    .tenant = {},
+                    .appended_at = entry.appended_at,
+                    .due_at = entry.appended_at}};
+  ValueOrThrow(log->Settle(request));
+  ValueOrThrow(log->ReadDelayed({.leases = leases}));
+  request.delay.clear();
+  request.undelay = {{.lease = lease, .seq = entry.seq}};
   request.park.clear();
   request.unpark = {{.lease = lease, .seq = entry.seq}};
   ValueOrThrow(log->Settle(request));
@@ -306,7 +317,8 @@ TEST_F(PostgresRoles, WritersAndConsumersEnqueueTasksAndCannotReadThem) {
     session.Exec("ROLLBACK");
     EXPECT_EQ(session.Try("SELECT * FROM sealane.task"), "42501");
     EXPECT_EQ(session.Try("SELECT * FROM sealane.task_attempt"), "42501");
-    EXPECT_EQ(session.Try("SELECT * FROM sealane.task_claim('x', '{nobody}', 1, 1000)"), "42501");
+    EXPECT_EQ(session.Try("SELECT * FROM sealane.task_claim('x', '{nobody}', '{1}', 1, 1000)"), "42501");
+    EXPECT_EQ(session.Try("SELECT sealane.operator_task_pause('nobody', true, 'ann', 'because')"), "42501");
     EXPECT_EQ(session.Try("SELECT sealane.task_discard(gen_random_uuid())"), "42501");
   }
 }
@@ -329,7 +341,9 @@ TEST_F(PostgresRoles, DispatcherRoleIsEnoughForADispatcherAndForNothingElse) {
     ValueOrThrow(store->Finish(task, testing::SucceededReport(), step));
     EXPECT_EQ(store->Finish(task, testing::SucceededReport(), step).error().code(), "task_fenced");
   }
-  EXPECT_TRUE(ValueOrThrow(store->NextDue(claim.targets)).has_value());
+  EXPECT_TRUE(ValueOrThrow(store->Outlook(std::vector<std::string>{"dispatched"})).at(0).due_in.has_value());
+  ValueOrThrow(store->ReportOutage("host-1", "dispatched", TargetOutage{.code = "down"}));
+  ValueOrThrow(store->ReportOutage("host-1", "dispatched", std::nullopt));
   EXPECT_GE(ValueOrThrow(store->Count()).pending, 1);
   ValueOrThrow(store->Prune(std::vector<std::string>{"billing"}, std::chrono::milliseconds{0}, 1));
 
@@ -338,6 +352,8 @@ TEST_F(PostgresRoles, DispatcherRoleIsEnoughForADispatcherAndForNothingElse) {
   EXPECT_EQ(dispatcher.Try("SELECT sealane.enqueue_task('dispatched', '/x', 'k', '{}'::text)"), "42501");
   EXPECT_EQ(dispatcher.Try("SELECT sealane.task_discard(gen_random_uuid())"), "42501");
   EXPECT_EQ(dispatcher.Try("SELECT sealane.task_wake('', 'dispatched', 'o')"), "42501");
+  EXPECT_EQ(dispatcher.Try("SELECT sealane.operator_task_pause('dispatched', true, 'ann', 'because')"), "42501");
+  EXPECT_EQ(dispatcher.Try("DELETE FROM sealane.task_pause"), "42501");
 }
 
 TEST_F(PostgresRoles, OperatorWorksAtTheTaskDesk) {
@@ -353,7 +369,11 @@ TEST_F(PostgresRoles, OperatorWorksAtTheTaskDesk) {
   EXPECT_EQ(ValueOrThrow(desk->Find(claimed[0].id))->task.request, "{}");
   EXPECT_EQ(ValueOrThrow(desk->Retry(TaskFilter{.target = "desk"}, {"ann", "because"})), 1);
   EXPECT_EQ(ValueOrThrow(desk->Discard(claimed[0].id, {"ann", "because"})), 1);
+  EXPECT_EQ(ValueOrThrow(desk->Pause("desk", false, {"ann", "because"})), PauseOutcome::kPaused);
+  EXPECT_EQ(ValueOrThrow(desk->Targets()).at(0).state(), "paused");
+  EXPECT_TRUE(ValueOrThrow(desk->Resume("desk", {"ann", "because"})));
   PgSession op(UrlOf(kOperator));
+  EXPECT_EQ(op.Try("INSERT INTO sealane.task_pause (target, actor, reason) VALUES ('desk', 'x', 'x')"), "42501");
   EXPECT_EQ(op.Try("DELETE FROM sealane.task"), "42501");
   EXPECT_EQ(op.Try("UPDATE sealane.task SET request = ''"), "42501");
 }
@@ -405,6 +425,16 @@ TEST_F(PostgresRoles, NothingIsAllowedThatIsNotListed) {
                                          "operator SELECT inbox_progress",
                                          "operator SELECT task",
                                          "operator SELECT task_attempt",
+                                         "operator SELECT task_outage",
+                                         "operator SELECT task_pause",
+                                         "operator SELECT delayed",
+                                         "operator SELECT inbox_order_key",
+                                         "relay SELECT delayed",
+                                         "relay INSERT delayed",
+                                         "relay DELETE delayed",
+                                         "relay SELECT parked_change",
+                                         "relay UPDATE parked_change",
+                                         "relay DELETE parked_change",
                                          "consumer SELECT migration",
                                          "dispatcher SELECT migration"};
   std::set<std::string> found;

@@ -88,7 +88,7 @@ class ServerChangePostgres : public ::testing::Test {
                                  from pg_snapshot_xip(s) x), ''))::pg_snapshot end $$)sql");
     session_.Exec(
         "update sealane.lane_state set cursor_snapshot = shifted(cursor_snapshot),"
-        " window_snapshot = shifted(window_snapshot), owner = null, expires_at = '-infinity', apart ="
+        " window_snapshot = shifted(window_snapshot), owner = null, lease = null, apart ="
         " (select jsonb_agg(f || jsonb_build_object('cursor', shifted((f ->> 'cursor')::pg_snapshot)::text))"
         "    from jsonb_array_elements(apart) f)");
     session_.Exec("update sealane.log_server set system_identifier = 42");
@@ -104,6 +104,7 @@ TEST_F(ServerChangePostgres, ALeaseOfAnotherLifeOfTheServerDoesNotCount) {
   const ReadOut out = ReadToEnd(*relay.log, {.lanes = LanesOf(relay.grants), .from = relay.grants[0].positions.main});
   ASSERT_EQ(out.events.size(), 1U);
   session_.Exec("update sealane.lane_state set claimed_on = claimed_on - 1");
+  session_.Exec("update sealane.relay_member set joined_on = joined_on - 1");
 
   EXPECT_EQ(SettleAt(*relay.log, relay.grants, out.at).fenced.size(), relay.grants.size());
   SettleRequest request;
@@ -265,10 +266,10 @@ TEST_F(ServerChangePostgres, ARebaseKeepsIsolatedTenantsAndParkedEvents) {
   EXPECT_EQ(ValueOrThrow(letters->Retry({.route = "main"}, {.actor = "me", .reason = "test"})), 1);
 
   Holder relay = Hold();
-  const std::vector<DueUnit> due = ValueOrThrow(relay.log->DueUnits(LeasesOf(relay.grants), {}, 10));
-  ASSERT_EQ(due.size(), 1U);
-  std::vector<ParkedEntry> entries;
-  const Page page = ValueOrThrow(relay.log->ReadParked(due[0], 10, entries));
+  const std::vector<BlockedUnit> blocked = ValueOrThrow(relay.log->BlockedUnits(LeasesOf(relay.grants)));
+  ASSERT_EQ(blocked.size(), 1U);
+  const std::vector<DueUnit> due = {{blocked[0].lease, blocked[0].unit}};
+  const Page page = ValueOrThrow(relay.log->ReadParked(due, 10, 1'000'000)).page;
   ASSERT_EQ(page.entries.size(), 1U) << "its row is found by the new number";
   EXPECT_EQ(Unquoted(page.entries[0].event.payload), "c1");
   EXPECT_THAT(Ship(relay), ElementsAre("a1"));

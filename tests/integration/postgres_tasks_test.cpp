@@ -307,10 +307,11 @@ TEST_F(PostgresTasks, EnqueueingAndEndingSideBySideForgetsNobody) {
 /// Pages that a claim of one task touches.
 int PagesOfAClaim(PgSession& session) {
   // Once before, so that the catalogue is read and the plan is made.
-  session.Exec("BEGIN; SELECT * FROM sealane.task_claim('x', '{billing}', 1, 60000); ROLLBACK");
+  session.Exec("BEGIN; SELECT * FROM sealane.task_claim('x', '{billing}', '{1}', 1, 60000); ROLLBACK");
   session.Exec("BEGIN");
   const auto rows = session.Query(
-      "EXPLAIN (ANALYZE, BUFFERS, TIMING off, SUMMARY off) SELECT * FROM sealane.task_claim('x', '{billing}', 1,"
+      "EXPLAIN (ANALYZE, BUFFERS, TIMING off, SUMMARY off) SELECT * FROM sealane.task_claim('x', '{billing}', '{1}', "
+      "1,"
       " 60000)");
   session.Exec("ROLLBACK");
   for (const auto& row : rows) {
@@ -338,6 +339,35 @@ TEST_F(PostgresTasks, AClaimDoesNotReadWhatIsOverOrHeldUp) {
   admin().Exec("ANALYZE sealane.task");
   PgSession fresh(url());
   EXPECT_LE(PagesOfAClaim(fresh), 2 * before + 20) << "with statistics";
+}
+
+TEST_F(PostgresTasks, AClaimDoesNotReadWhatIsDueLaterOrForOthers) {
+  Fill(1);
+  const int before = PagesOfAClaim(admin());
+  admin().Exec(
+      "INSERT INTO sealane.task (id, tenant, target, operation, idempotency_key, request, request_hash, content_type,"
+      " headers, created_at, due_at)"
+      " SELECT gen_random_uuid(), '', CASE n % 2 WHEN 0 THEN 'billing' ELSE 'mail' END, '/x', 'later-' || n, "
+      "''::bytea,"
+      " '', 'text/plain', '{}'::json, now(), now() + CASE n % 2 WHEN 0 THEN interval '1 day' ELSE interval '-1 day' "
+      "END"
+      " FROM generate_series(1, 40000) n");
+  EXPECT_LE(PagesOfAClaim(admin()), 2 * before + 20) << "before statistics";
+  admin().Exec("ANALYZE sealane.task");
+  PgSession fresh(url());
+  EXPECT_LE(PagesOfAClaim(fresh), 2 * before + 20) << "with statistics";
+}
+
+TEST_F(PostgresTasks, ADispatcherThatFindsNothingWritesNothing) {
+  admin().Exec(
+      "SELECT sealane.enqueue_task('billing', '/x', 'later', '{}'::text, not_before => now() + interval '1 day')");
+  // A transaction that writes has a number.
+  admin().Exec(
+      "BEGIN; SELECT * FROM sealane.task_outlook('{billing}'); SELECT * FROM sealane.task_count(100);"
+      " SELECT * FROM sealane.task_claim('x', '{billing}', '{8}', 8, 60000);"
+      " SELECT sealane.task_prune('{billing}', now(), 100)");
+  EXPECT_EQ(admin().Exec("SELECT pg_current_xact_id_if_assigned() IS NULL"), "t");
+  admin().Exec("ROLLBACK");
 }
 
 TEST_F(PostgresTasks, AClaimOutOfManyReadsFew) {

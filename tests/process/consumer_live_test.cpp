@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <random>
+#include <thread>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -176,6 +177,65 @@ TEST_P(ConsumerLive, WhatCannotBeAppliedStopsItsOwnKeyOnly) {
   // Again from the beginning: nothing is done twice, and no letter is written twice.
   EXPECT_EQ(CatchUp({"--dead-letter-topic", "dead"})["effects"], 0);
   EXPECT_EQ(place_->Number(fmt::format("SELECT count(*) FROM {} WHERE topic = 'dead'", place_->Table("outbox"))), 3);
+}
+
+// A bad deploy: every event is refused. It must not make a person's work of each of them.
+TEST_P(ConsumerLive, AScriptThatIsRefusedForEveryEventIsStoppedAndGoesOnWhenItIsMended) {
+  const std::vector<Envelope> events = ChangesOf(1'000, 5);
+  place_->Publish(events);
+  place_->Execute("CREATE TABLE strict (version BIGINT CHECK (version < 0))");
+  place_->AddToScript("INSERT INTO strict (version) VALUES (:aggregate_version);\n");
+  const auto parked = [&](const std::string& condition) {
+    return place_->Number(fmt::format("SELECT count(*) FROM {} WHERE consumer = '{}' AND {}",
+                                      place_->Table("inbox_parked"), consumer_, condition));
+  };
+  std::int64_t dead = 0;
+  for (int start = 0; start < 3; ++start) {
+    const CommandResult run = place_->CatchUp(consumer_);
+    EXPECT_EQ(run.code, static_cast<int>(ExitCode::kHeld)) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("circuit_open"));
+    EXPECT_THAT(run.err, HasSubstr("sealane inbox unpause --consumer " + consumer_));
+    if (start == 0) dead = parked("state = 'DEAD'");
+  }
+  EXPECT_LE(dead, 10) << "those before the breaker could know, of 1,000 keys";
+  EXPECT_EQ(parked("state = 'DEAD'"), dead) << "however often it is started";
+  EXPECT_LE(parked("state <> 'DEAD'"), 200) << "the others, what followed them at once, and the probes";
+  EXPECT_EQ(place_->CountEffects(consumer_), 0);
+
+  place_->AddToScript("");
+  EXPECT_EQ(place_->CatchUp(consumer_).code, 0);
+  if (dead > 0) {
+    const CommandResult retried = RunSealane(
+        {"inbox", "retry", "--consumer", consumer_, "--reason", "mended", "--yes", "--store", place_->store_url()});
+    EXPECT_EQ(retried.code, 0) << retried.err;
+    EXPECT_EQ(place_->CatchUp(consumer_).code, 0);
+  }
+  EXPECT_EQ(place_->Complaint(consumer_, events, true), "");
+}
+
+TEST_P(ConsumerLive, OneThatIsPausedSaysSoAndGoesOnWhenItIsUnpaused) {
+  std::vector<Envelope> events = {ChangeOf("first", 1)};
+  place_->Publish(events);
+  EXPECT_EQ(place_->CatchUp(consumer_).code, 0);
+  const auto sealane = [&](const std::string& verb) {
+    return RunSealane(
+        {"inbox", verb, "--consumer", consumer_, "--reason", "upgrade", "--store", place_->store_url()});
+  };
+  ASSERT_EQ(sealane("pause").code, 0);
+  const std::vector<Envelope> later = ChangesOf(10, 10);
+  place_->Publish(later);
+  events.insert(events.end(), later.begin(), later.end());
+  const CommandResult held = place_->CatchUp(consumer_);
+  EXPECT_EQ(held.code, static_cast<int>(ExitCode::kHeld)) << held.err;
+  EXPECT_THAT(held.err, HasSubstr("consumer_paused"));
+  const auto running = place_->Start("paused", consumer_);
+  std::this_thread::sleep_for(std::chrono::seconds{3});
+  EXPECT_EQ(place_->CountEffects(consumer_), 1);
+  ASSERT_EQ(sealane("unpause").code, 0);
+  EXPECT_TRUE(Eventually([&] { return place_->CountEffects(consumer_) == 101; })) << place_->ReadLog("paused");
+  running->Signal(SIGTERM);
+  EXPECT_EQ(running->Finish().code, 0) << place_->ReadLog("paused");
+  EXPECT_EQ(place_->Complaint(consumer_, events, true), "");
 }
 
 TEST_P(ConsumerLive, OneThatIsStoppedEndsWellAndItsHeirGoesOn) {

@@ -89,6 +89,9 @@ TEST_F(ExitCodes, WhatDoesNotExistIsFour) {
     rows.push_back({change, 4, "unknown_route"});
     rows.back().words.insert(rows.back().words.end(), {"--reason", "test"});
   }
+  for (const std::string change : {"pause", "resume"}) {
+    rows.push_back({{"tasks", change, "nosuch", "--reason", "test"}, 4, "unknown_target"});
+  }
   for (Row& row : rows) row.words.insert(row.words.end(), {"--store", Store()});
   Check(rows);
 }

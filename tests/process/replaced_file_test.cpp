@@ -322,6 +322,17 @@ TEST_F(ServerChangeFiles, AnotherOutboxIsRefusedUntilTheRightOneIsBack) {
   EXPECT_EQ(relay.Stop().code, 0) << relay.log();
 }
 
+// The lane is held all the same: the file is the same one, and its lease has not run out.
+TEST_F(ServerChangeFiles, ATruncatedOutboxIsNotReady) {
+  const RunningRelay relay = StartRelay();
+  const int port = relay.port();
+  Emit(100, 1);
+  ASSERT_TRUE(AllArrives()) << Complaint();
+  ASSERT_TRUE(Eventually([&] { return Ready(port); }));
+  std::filesystem::resize_file(StorePath(), 0);
+  EXPECT_TRUE(Eventually([&] { return !Ready(port); })) << HttpGet(port, "/readyz") << relay.log();
+}
+
 TEST_F(ServerChangeFiles, TheLogOfTheOldFileBesideTheNewOneStopsTheRelay) {
   const RunningRelay relay = StartRelay();
   const int port = relay.port();

@@ -267,7 +267,7 @@ TEST_P(TasksTest, WaitsForAnEndpointThatIsDown) {
 }
 
 TEST_P(TasksTest, IsDeadWhenItsAttemptsAreUsedUpAndGoesOnWhenAPersonSaysSo) {
-  Configure("retry.first = \"100ms\"\nretry.max = \"100ms\"\nretry.attempts = 2\n");
+  Configure("retry.first = \"100ms\"\nretry.max = \"100ms\"\nretry.attempts = 2\nbreaker.failures = 0\n");
   const std::string id = Enqueue("busy-1");
   const Dispatcher dispatcher = Start();
   EXPECT_TRUE(Ends(id, "DEAD")) << dispatcher.log();
@@ -278,6 +278,90 @@ TEST_P(TasksTest, IsDeadWhenItsAttemptsAreUsedUpAndGoesOnWhenAPersonSaysSo) {
   EXPECT_TRUE(Ends(id, "SUCCEEDED"));
   EXPECT_EQ(Show(id)["history"].size(), 3U);
   EXPECT_EQ(endpoint_.effects(), (std::map<std::string, int>{{"busy-1", 1}}));
+}
+
+TEST_P(TasksTest, ATaskOutlivesAnOutageThatOperatorsSee) {
+  Configure("retry.first = \"100ms\"\nretry.max = \"100ms\"\nretry.attempts = 2\nbreaker.max = \"2s\"\n");
+  endpoint_.receiver().Stop();
+  const std::string id = Enqueue("order-1");
+  const Dispatcher dispatcher = Start("one", {"--listen", "127.0.0.1:0"});
+  ASSERT_TRUE(dispatcher.Says("target is down, its tasks wait")) << dispatcher.log();
+  json target;
+  EXPECT_TRUE(Eventually([&] {
+    target = Json({"tasks", "targets"})["targets"][0];
+    return target["state"] == "open";
+  })) << target;
+  EXPECT_EQ(target["target"], "billing");
+  EXPECT_EQ(target["down"]["error_code"], "receiver_unreachable");
+  EXPECT_EQ(target["down"]["dispatchers"], 1);
+  EXPECT_EQ(target["paused"], nullptr);
+  EXPECT_THAT(Sealane({"tasks", "targets"}).out, HasSubstr("receiver_unreachable"));
+  EXPECT_THAT(Sealane({"doctor"}).out, HasSubstr("target billing is down"));
+  EXPECT_TRUE(Eventually([&] { return Show(id)["attempts"] >= 4; })) << "more than its policy allows";
+  EXPECT_EQ(StateOf(id), "FAILED");
+  endpoint_.receiver().Start();
+  EXPECT_TRUE(Ends(id, "SUCCEEDED")) << dispatcher.log();
+  ASSERT_TRUE(dispatcher.Says("target is back")) << dispatcher.log();
+  EXPECT_TRUE(Eventually([&] { return Json({"tasks", "targets"})["targets"][0]["state"] == "closed"; }));
+  const std::string log = dispatcher.log();
+  const std::string line = "target is down";
+  EXPECT_EQ(log.find(line), log.rfind(line)) << "it is said once";
+}
+
+TEST_P(TasksTest, ATargetThatNeverAnswersStopsNoOther) {
+  HttpReceiver hanging;
+  std::latch go{1};
+  hanging.SetHandler([&](const Request&) {
+    go.wait();
+    return Answer{};
+  });
+  {
+    std::ofstream file(folder() + "/sealane.toml", std::ios::trunc);
+    file << "[target.hanging]\nurl = \"" << hanging.url("/") << "\"\ntimeout = \"60s\"\n";
+    for (int i = 0; i < 9; ++i) {
+      file << "[target.healthy-" << i << "]\nurl = \"" << endpoint_.receiver().url("/v1") << "\"\n";
+    }
+  }
+  for (int i = 0; i < 20; ++i) Enqueue(fmt::format("hang-{}", i), {}, "hanging");
+  const Dispatcher dispatcher = Start("one", {"--workers", "4"});
+  // It has all workers before the others have their first task.
+  hanging.AwaitRequests(4);
+  std::vector<std::string> ids;
+  for (int i = 0; i < 27; ++i) {
+    ids.push_back(Enqueue(fmt::format("good-{}", i), {}, fmt::format("healthy-{}", i % 9)));
+  }
+  for (const std::string& id : ids) EXPECT_TRUE(Ends(id, "SUCCEEDED")) << dispatcher.log();
+  EXPECT_EQ(hanging.requests().size(), 4U) << "the others did not wait for its timeout";
+  go.count_down();
+  hanging.Stop();
+}
+
+TEST_P(TasksTest, APausedTargetWaitsUntilItIsResumed) {
+  const json paused = Json({"tasks", "pause", "billing", "--reason", "maintenance"});
+  EXPECT_EQ(paused["changed"], true);
+  EXPECT_EQ(paused["target"]["state"], "paused");
+  EXPECT_EQ(paused["target"]["paused"]["actor"], "ann");
+  EXPECT_EQ(paused["target"]["paused"]["reason"], "maintenance");
+  const std::string id = Enqueue("order-1");
+  const Dispatcher dispatcher = Start();
+  ASSERT_TRUE(dispatcher.Says("an operator has paused a target")) << dispatcher.log();
+  EXPECT_EQ(StateOf(id), "PENDING");
+  EXPECT_TRUE(endpoint_.receiver().requests().empty());
+  EXPECT_EQ(Json({"tasks", "targets"})["targets"][0]["due"], 1);
+  EXPECT_THAT(Sealane({"doctor"}).out, HasSubstr("target billing is paused"));
+
+  EXPECT_EQ(Json({"tasks", "pause", "billing", "--reason", "again"})["changed"], false);
+  EXPECT_THAT(Sealane({"tasks", "pause", "billing", "--reason", "again"}).out,
+              HasSubstr("by ann: maintenance; nothing was changed"));
+  EXPECT_EQ(Json({"tasks", "resume", "billing", "--reason", "it is over"})["changed"], true);
+  EXPECT_TRUE(Ends(id, "SUCCEEDED")) << dispatcher.log();
+  EXPECT_THAT(Sealane({"tasks", "resume", "billing", "--reason", "again"}).out, HasSubstr("is not paused"));
+  for (const std::string command : {"pause", "resume"}) {
+    const CommandResult unknown = Sealane({"tasks", command, "billng", "--reason", "x"});
+    EXPECT_EQ(unknown.code, 4) << unknown.err;
+    EXPECT_THAT(unknown.err, HasSubstr("did you mean `billing`?"));
+    EXPECT_EQ(Sealane({"tasks", command, "billing"}).code, 2) << "a reason is needed";
+  }
 }
 
 TEST_P(TasksTest, DispatchersShareTheWork) {

@@ -52,6 +52,7 @@ class SqliteLogFixture final : public LogFixture {
                              "UPDATE sealane_relay_member SET expires_at = expires_at - {0};"
                              "UPDATE sealane_settlement SET at = at - {0};"
                              "UPDATE sealane_rerouted SET at = at - {0};"
+                             "UPDATE sealane_delayed SET due_at = due_at - {0};"
                              "UPDATE sealane_parked SET next_attempt_at = next_attempt_at - {0},"
                              " first_failed_at = first_failed_at - {0}, last_failed_at = last_failed_at - {0}",
                              std::chrono::microseconds(duration).count()));
@@ -85,19 +86,20 @@ class PostgresLogFixture final : public LogFixture {
     for (const Parked& event : events) {
       session.Exec(fmt::format(
           "INSERT INTO sealane.parked (route, lane, seq, xid, event_id, unit, tenant, topic, key, state, attempts,"
-          " error_code, error_message, first_failed_at, last_failed_at)"
+          " error_code, error_message, appended_at, payload_size, first_failed_at, last_failed_at)"
           " SELECT '{0}', lane, seq, xid, event_id, key, tenant, topic, key, '{1}', {2}, nullif('{3}', ''),"
-          " 'said ' || nullif('{3}', ''), CASE WHEN '{3}' <> '' THEN clock_timestamp() END,"
+          " 'said ' || nullif('{3}', ''), appended_at, payload_size, CASE WHEN '{3}' <> '' THEN clock_timestamp() "
+          "END,"
           " CASE WHEN '{3}' <> '' THEN clock_timestamp() END FROM sealane.outbox WHERE event_id = '{4}'",
           route, ToString(event.state), event.attempts, event.error_code, event.id.ToString()));
     }
   }
   void LetTimePass(seconds duration) override {
     PgSession(database_.url())
-        .Exec(fmt::format("UPDATE sealane.lane_state SET expires_at = expires_at - interval '{0} seconds';"
-                          "UPDATE sealane.relay_member SET expires_at = expires_at - interval '{0} seconds';"
+        .Exec(fmt::format("UPDATE sealane.relay_member SET expires_at = expires_at - interval '{0} seconds';"
                           "UPDATE sealane.settlement SET at = at - interval '{0} seconds';"
                           "UPDATE sealane.rerouted SET at = at - interval '{0} seconds';"
+                          "UPDATE sealane.delayed SET due_at = due_at - interval '{0} seconds';"
                           "UPDATE sealane.parked SET next_attempt_at = next_attempt_at - interval '{0} seconds',"
                           " first_failed_at = first_failed_at - interval '{0} seconds',"
                           " last_failed_at = last_failed_at - interval '{0} seconds'",
@@ -222,6 +224,8 @@ ParkChange ParkOf(const std::vector<LaneGrant>& grants, const ReadEvent& event, 
   change.tenant = event.envelope.tenant;
   change.topic = event.envelope.topic;
   change.key = event.envelope.key;
+  change.appended_at = event.entry.appended_at;
+  change.payload_bytes = static_cast<std::int64_t>(event.envelope.payload.size());
   change.state = state;
   return change;
 }

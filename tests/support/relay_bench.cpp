@@ -58,8 +58,10 @@ EventId RelayBench::Append(const std::string& key, const std::string& value, con
   return AppendAndCommit(*store_, {entry}).front().id;
 }
 
-EventId RelayBench::AppendDelayed(const std::string& key, const std::string& value, std::chrono::seconds delay) {
+EventId RelayBench::AppendDelayed(const std::string& key, const std::string& value, std::chrono::seconds delay,
+                                  const std::string& tenant) {
   NewEntry entry = WithPayload(SampleEntry(key), value);
+  entry.envelope.tenant = tenant;
   entry.envelope.topic = "orders";
   entry.envelope.available_at = clock_.Now() + delay;
   return AppendAndCommit(*store_, {entry}).front().id;

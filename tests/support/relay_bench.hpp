@@ -40,7 +40,8 @@ class RelayBench {
   EventId Append(const std::string& key, const std::string& value, const std::string& tenant = "",
                  const std::string& topic = "orders");
   /// Commits one that must not be delivered before `delay` has passed.
-  EventId AppendDelayed(const std::string& key, const std::string& value, std::chrono::seconds delay);
+  EventId AppendDelayed(const std::string& key, const std::string& value, std::chrono::seconds delay,
+                        const std::string& tenant = "");
   /// Steps, and lets a little time pass with each, until the relay has nothing left to do.
   void RunUntilQuiet(RouteRelay& relay, int steps_max = 10'000);
   /// Steps the relays in turn, `times` each, with `by` between the rounds. Errors are for them to get over.

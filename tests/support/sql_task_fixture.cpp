@@ -26,7 +26,8 @@ class SqliteTaskFixture final : public TaskFixture {
         .Execute(
             fmt::format("UPDATE sealane_task SET created_at = created_at - {0}, not_before = not_before - {0},"
                         " due_at = due_at - {0}, claimed_until = claimed_until - {0}, ended_at = ended_at - {0};"
-                        "UPDATE sealane_task_attempt SET started_at = started_at - {0}, ended_at = ended_at - {0}",
+                        "UPDATE sealane_task_attempt SET started_at = started_at - {0}, ended_at = ended_at - {0};"
+                        "UPDATE sealane_task_outage SET since = since - {0}, next_probe_at = next_probe_at - {0}",
                         microseconds(duration).count()));
   }
   Timestamp Now() const override {
@@ -56,7 +57,9 @@ class PostgresTaskFixture final : public TaskFixture {
             " not_before = not_before - interval '{0} seconds', due_at = due_at - interval '{0} seconds',"
             " claimed_until = claimed_until - interval '{0} seconds', ended_at = ended_at - interval '{0} seconds';"
             "UPDATE sealane.task_attempt SET started_at = started_at - interval '{0} seconds',"
-            " ended_at = ended_at - interval '{0} seconds'",
+            " ended_at = ended_at - interval '{0} seconds';"
+            "UPDATE sealane.task_outage SET since = since - interval '{0} seconds',"
+            " next_probe_at = next_probe_at - interval '{0} seconds'",
             duration.count()));
   }
   Timestamp Now() const override {

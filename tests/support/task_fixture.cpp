@@ -140,8 +140,10 @@ TaskStep Die() {
 TaskSeat::TaskSeat(TaskFixture& fixture, std::string owner) : owner_(std::move(owner)), store_(fixture.Open()) {}
 
 std::vector<ClaimedTask> TaskSeat::Claim(std::size_t limit) {
-  return ValueOrThrow(
-      store_->Claim({.owner = owner_, .targets = targets_, .limit = limit, .lease = milliseconds{60'000}}));
+  return ValueOrThrow(store_->Claim({.owner = owner_,
+                                     .targets = {targets_.begin(), targets_.end()},
+                                     .limit = limit,
+                                     .lease = milliseconds{60'000}}));
 }
 
 ClaimedTask TaskSeat::ClaimOne() {
@@ -160,7 +162,7 @@ ClaimedTask TaskSeat::Handle(const AttemptReport& report, const TaskStep& step) 
 }
 
 std::optional<milliseconds> TaskSeat::NextDue() {
-  return ValueOrThrow(store_->NextDue(targets_));
+  return FirstDue(ValueOrThrow(store_->Outlook(targets_)));
 }
 
 }  // namespace sealane::testing

@@ -160,7 +160,7 @@ TEST_P(CaughtUp, WhatTheLastBatchMadeDueIsTriedToo) {
   ConsumerOptions options = OptionsFor(bench_, GetParam());
   options.guard_versions = true;
   Runner runner(bench_, options);
-  ASSERT_TRUE(runner.Await([&] { return bench_.faults()->count(memory::InboxCall::kDueUnits) > 0; }));
+  ASSERT_TRUE(runner.Await([&] { return bench_.faults()->count(memory::InboxCall::kLook) > 0; }));
   bench_.topics().LetMessages();
   EXPECT_TRUE(runner.Ends());
   EXPECT_THAT(bench_.VersionsOf("a"), ::testing::ElementsAre(1, 2, 3));

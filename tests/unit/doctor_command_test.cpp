@@ -61,7 +61,7 @@ TEST(JudgePostgres, NamesEveryIllness) {
       {"clock_difference", Level::kNotice, [](auto& facts) { facts.clock_difference = std::chrono::seconds{-5}; }},
       {"clock_difference", Level::kNotice, [](auto& facts) { facts.clock_difference = std::chrono::seconds{5}; }},
       {"sequence_cached", Level::kWrong, [](auto& facts) { facts.sequence_cache = 32; }},
-      {"identity_not_always", Level::kWrong, [](auto& facts) { facts.identity_always = false; }},
+      {"seq_default_changed", Level::kWrong, [](auto& facts) { facts.xid_before_seq = false; }},
       {"partitions_run_out", Level::kNotice, [](auto& facts) { facts.days_ahead = 1; }},
       {"partitions_run_out", Level::kWrong, [](auto& facts) { facts.days_ahead = 0; }},
       {"default_partition_used", Level::kNotice, [](auto& facts) { facts.default_partition_used = true; }},

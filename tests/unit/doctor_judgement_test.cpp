@@ -244,6 +244,24 @@ TEST(JudgeInbox, NamesEveryStoppedPartitionWithWhatResumesIt) {
   EXPECT_EQ(many[10].code, "inbox_dead");
 }
 
+TEST(JudgeTargets, NamesThoseThatAreDownOrPaused) {
+  TargetSummary fine;
+  fine.target = "mail";
+  TargetSummary down;
+  down.target = "billing";
+  down.down = TargetDown{.dispatchers = 1, .error_code = "timeout", .error_message = "no answer"};
+  TargetSummary paused = down;
+  paused.target = "shipping";
+  paused.pause = TargetPause{.actor = "ann", .reason = "maintenance"};
+  EXPECT_THAT(JudgeTargets("store a", {fine}), IsEmpty());
+  const auto found = JudgeTargets("store a", {down, fine, paused});
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].code, "target_down");
+  EXPECT_EQ(found[0].level, Finding::Level::kWrong);
+  EXPECT_EQ(found[1].code, "target_paused");
+  EXPECT_EQ(found[1].level, Finding::Level::kNotice);
+}
+
 TEST(JudgeTasks, NamesDeadOnes) {
   EXPECT_THAT(JudgeTasks("store a", {}), IsEmpty());
   TaskSummary task;

@@ -65,6 +65,18 @@ TEST_F(LedgerTest, MovingOverNothingIsNotWorthAWrite) {
   EXPECT_TRUE(ledger_.moved());
 }
 
+TEST_F(LedgerTest, MovingWhereNothingWasAppendedIsNotKeptForLater) {
+  OpenPage quiet;
+  quiet.page.next = {.cursor = "1"};
+  quiet.lanes = {kLane};
+  quiet.quiet = true;
+  ledger_.Begin(quiet);
+  EXPECT_FALSE(ledger_.moved());
+  EXPECT_TRUE(ledger_.Progress().empty());
+  Finish(Begin("2", 1));
+  EXPECT_EQ(Written().main.cursor, "2");
+}
+
 TEST_F(LedgerTest, ASplitCountsOnceEverythingBeforeItIsDone) {
   OpenPage& before = Begin("1", 1);
   ledger_.Split({.lanes = {kLane}, .from = kMainFlow, .into = {{.id = apart_, .tenants = tenants_}}});

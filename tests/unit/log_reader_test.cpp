@@ -45,7 +45,7 @@ class LogReaderTest : public ::testing::Test {
     AppendAndCommit(*store_, {entry});
   }
   void Decide(std::vector<TenantRule> rules) {
-    board_.Renew(leases_, BootTime::max(), {.tenants = std::move(rules), .lanes = kLanes, .live_relays = 1});
+    board_.Renew(leases_, BootTime::max(), {.tenants = std::move(rules), .lanes = kLanes, .live_relays = 1}, false);
   }
 
   ManualClock clock_;
@@ -91,6 +91,52 @@ TEST_F(LogReaderTest, ABellIsServedSoonerThanTheNextTurn) {
   reader_.Hurry();
   EXPECT_TRUE(ValueOrThrow(reader_.RunOnce(*log_)).looked);
   EXPECT_FALSE(ValueOrThrow(reader_.RunOnce(*log_)).looked) << "a bell counts once";
+}
+
+// An event of somebody else is read before the next page of a backlog, and that page is a small one.
+TEST_F(LogReaderTest, ABacklogIsReadInSmallPagesWhileOthersHaveEvents) {
+  std::vector<NewEntry> backlog;
+  for (int i = 0; i < 15'000; ++i) {
+    backlog.push_back(SampleEntry("k" + std::to_string(i % 100)));
+    backlog.back().envelope.tenant = "big";
+  }
+  AppendAndCommit(*store_, backlog);
+  const Position before{.cursor = ValueOrThrow(log_->Look()).cursor};
+  Append("small", "small");
+  for (LaneGrant& grant : grants_) {
+    grant.positions.apart = {{.tenants = {"big"}, .position = grant.positions.main}};
+    grant.positions.main = before;
+  }
+  board_.Grant(grants_);
+  Decide({});
+  std::vector<std::pair<bool, std::size_t>> pages;  // of the main flow, and how many events
+  const auto run = [&](int steps) {
+    pages.clear();
+    for (int i = 0; i < steps; ++i) {
+      ValueOrThrow(reader_.RunOnce(*log_));
+      clock_.Advance(options_.poll_min);
+    }
+    while (const std::optional<Work> work = queue_.TryPop()) {
+      const auto* read = std::get_if<PageRead>(&*work);
+      if (read == nullptr || read->page.entries.empty()) continue;
+      pages.emplace_back(read->flow == kMainFlow, read->page.entries.size());
+    }
+  };
+  run(5);
+  ASSERT_GE(pages.size(), 4U);
+  EXPECT_EQ(pages[0], std::pair(true, std::size_t{1}));
+  for (std::size_t i = 1; i < pages.size(); ++i) {
+    EXPECT_FALSE(pages[i].first) << i;
+    EXPECT_LE(pages[i].second, kApartEntries) << i;
+  }
+  Append("small", "small");
+  run(2);
+  ASSERT_FALSE(pages.empty());
+  EXPECT_TRUE(pages[0].first) << "whoever had nothing to do comes first";
+  clock_.Advance(std::chrono::seconds{10});
+  run(1);
+  ASSERT_THAT(pages, ::testing::SizeIs(1));
+  EXPECT_GT(pages[0].second, kApartEntries) << "nobody else has anything";
 }
 
 TEST(MemoryBudget, TellsOnlyWhoWasRefused) {

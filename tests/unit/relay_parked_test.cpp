@@ -141,20 +141,6 @@ TEST_F(RelayParked, AForbiddenTopicIsRetriedForEverAndOthersFlow) {
   EXPECT_THAT(bench_.Published("b"), ElementsAre("2"));
 }
 
-TEST_F(RelayParked, ADelayedEventHoldsUpItsKeyUntilItsTime) {
-  const auto relay = bench_.MakeRelay();
-  const auto id = bench_.AppendDelayed("a", "later", seconds{60});
-  bench_.Append("a", "next");
-  bench_.Append("b", "now");
-  bench_.RunUntilQuiet(*relay);
-  EXPECT_THAT(bench_.Published("a"), IsEmpty());
-  EXPECT_THAT(bench_.Published("b"), ElementsAre("now"));
-  EXPECT_EQ(bench_.StateOf(id), DeliveryState::kPending);
-  bench_.Advance(seconds{61});
-  bench_.RunUntilQuiet(*relay);
-  EXPECT_THAT(bench_.Published("a"), ElementsAre("later", "next"));
-}
-
 TEST_F(RelayParked, ADeadEventIsCopiedToTheDeadLetterTopic) {
   bench_.broker().FailWhen([](const MemoryRecord& record) { return record.topic == "orders"; }, Rejected());
   const EventId id = bench_.Append("a", "1");
@@ -260,8 +246,12 @@ TEST_F(RelayParked, ADelayedEventDoesNotOvertakeOneThatCameBack) {
 }
 
 TEST_F(RelayParked, APauseHoldsBackWhatWasSetAsideToo) {
-  const auto relay = bench_.MakeRelay();
-  bench_.AppendDelayed("a", "1", seconds{5});
+  RouteOptions options = bench_.Options();
+  options.failures.retry.first = seconds{10};
+  options.failures.retry.max = seconds{10};
+  const auto relay = bench_.MakeRelay(options);
+  bench_.broker().FailKey("a", Retryable(), 1);
+  bench_.Append("a", "1");
   bench_.RunUntilQuiet(*relay);
   ASSERT_TRUE(bench_.dead_letters().SetPaused("main", true, {.actor = "ops", .reason = "maintenance"}));
   bench_.Step({relay.get()}, 200, milliseconds{100});
@@ -271,23 +261,129 @@ TEST_F(RelayParked, APauseHoldsBackWhatWasSetAsideToo) {
   EXPECT_THAT(bench_.Published("a"), ElementsAre("1"));
 }
 
-// Enough is enough: when more fail than anybody can look after, the route waits instead of setting more aside.
-TEST_F(RelayParked, WhatIsSetAsideIsBounded) {
+// Enough is enough: with as many parked events as a tenant may have, its others are tried one by one. Those of other
+// tenants flow.
+TEST_F(RelayParked, WhatATenantHasParkedIsBoundedAndStopsNoOther) {
   RouteOptions options = bench_.Options();
   options.parked_max = 50;
+  options.page_entries = 20;
+  bench_.broker().FailWhen([](const MemoryRecord& record) { return record.value == "bad"; }, Rejected());
+  const auto relay = bench_.MakeRelay(options);
+  for (int i = 0; i < 2'000; ++i) bench_.Append("k" + std::to_string(i), "bad", "acme");
+  bench_.Append("b", "1", "other");
+  bench_.Step({relay.get()}, 200);
+  EXPECT_EQ(relay->stats().problem_code, "parked_limit");
+  EXPECT_THAT(relay->stats().problem, ::testing::HasSubstr("acme"));
+  EXPECT_EQ(relay->stats().state, RelayState::kRunning);
+  EXPECT_GE(relay->stats().parked, 50);
+  EXPECT_THAT(bench_.Published("b"), ElementsAre("1")) << "it stood behind them";
+  bench_.Append("b", "2", "other");
+  bench_.Append("c", "3");
+  bench_.Step({relay.get()}, 5);
+  EXPECT_THAT(bench_.Published("b"), ElementsAre("1", "2"));
+  EXPECT_THAT(bench_.Published("c"), ElementsAre("3"));
+  const std::int64_t before = relay->stats().parked;
+  bench_.Step({relay.get()}, 2'000, milliseconds{500});
+  EXPECT_LE(relay->stats().parked, before + 60) << "one in half a minute";
+
+  // As soon as the cause is gone, those that were not parked flow, faster and faster.
+  bench_.broker().ForgetFaults();
+  bench_.Step({relay.get()}, 1'000, milliseconds{100});
+  EXPECT_EQ(bench_.broker().record_count() + relay->stats().dead_total, 2'003U);
+  ASSERT_TRUE(bench_.dead_letters().Retry(DeadLetterFilter{.limit = 10'000}, {.actor = "ops", .reason = "repaired"}));
+  bench_.Step({relay.get()}, 500, milliseconds{100});
+  EXPECT_EQ(bench_.broker().record_count(), 2'003U);
+  EXPECT_EQ(relay->stats().parked, 0);
+  EXPECT_EQ(relay->stats().problem_code, "");
+}
+
+TEST_F(RelayParked, WhereTheOrderSpansLanesTheLimitHoldsTheRoute) {
+  RouteOptions options = bench_.Options();
+  options.order = OrderMode::kTenant;
+  options.parked_max = 10;
   bench_.broker().FailTopic("orders", Rejected());
-  for (int i = 0; i < 200; ++i) bench_.Append("k" + std::to_string(i), "v");
+  for (int i = 0; i < 50; ++i) bench_.Append("k", "v", "t" + std::to_string(i));
   const auto relay = bench_.MakeRelay(options);
   bench_.Step({relay.get()}, 400, milliseconds{500});
   EXPECT_EQ(relay->stats().problem_code, "parked_limit");
-  EXPECT_GE(relay->stats().dead_total, 50U);
-  EXPECT_LE(relay->stats().dead_total, 50U + 5 * options.page_entries) << "known a heartbeat later";
-  // As soon as the cause is gone, those that were not set aside flow.
+  EXPECT_LT(relay->stats().dead_total, 50U);
   bench_.broker().ForgetFaults();
-  bench_.Advance(seconds{60});
+  bench_.Step({relay.get()}, 400, milliseconds{500});
+  EXPECT_EQ(bench_.broker().record_count() + relay->stats().dead_total, 50U);
+}
+
+// Dead events wait for a person, and until then for nothing else: neither they nor the events behind them are looked
+// at again.
+TEST_F(RelayParked, DeadEventsAreNotLookedAtUntilAnOperatorDecides) {
+  bench_.broker().FailWhen([](const MemoryRecord& record) { return record.value == "bad"; }, Rejected());
+  for (int i = 0; i < 300; ++i) bench_.Append("k" + std::to_string(i), "bad");
+  const auto relay = bench_.MakeRelay();
   bench_.RunUntilQuiet(*relay);
-  EXPECT_EQ(bench_.broker().record_count() + relay->stats().dead_total, 200U);
-  EXPECT_EQ(relay->stats().problem_code, "");
+  ASSERT_EQ(relay->stats().dead_total, 300U);
+  const auto count = [&] {
+    return bench_.faults().count(memory::LogCall::kReadParked) + bench_.faults().count(memory::LogCall::kTakeChanges);
+  };
+  const auto before = count();
+  const auto settled = bench_.faults().count(memory::LogCall::kSettle);
+  const auto read = bench_.faults().count(memory::LogCall::kBlockedUnits);
+  bench_.Step({relay.get()}, 3'000);  // a minute
+  EXPECT_EQ(count(), before);
+  EXPECT_LE(bench_.faults().count(memory::LogCall::kBlockedUnits), read + 2) << "once a minute, to be sure";
+  EXPECT_LE(bench_.faults().count(memory::LogCall::kSettle), settled + 3);
+}
+
+TEST_F(RelayParked, ThousandsThatAreRetriedGoInBatches) {
+  bench_.broker().FailWhen([](const MemoryRecord& record) { return record.value == "bad"; }, Rejected());
+  for (int i = 0; i < 3'000; ++i) bench_.Append("k" + std::to_string(i), "bad");
+  const auto relay = bench_.MakeRelay();
+  bench_.RunUntilQuiet(*relay);
+  bench_.broker().ForgetFaults();
+  ASSERT_EQ(ValueOrThrow(bench_.dead_letters().Retry(DeadLetterFilter{.limit = 10'000}, {"ops", "repaired"})), 3'000);
+  const auto read = bench_.faults().count(memory::LogCall::kReadParked);
+  bench_.Step({relay.get()}, 300);
+  EXPECT_EQ(bench_.broker().record_count(), 3'000U);
+  EXPECT_LE(bench_.faults().count(memory::LogCall::kReadParked), read + 100);
+  EXPECT_EQ(relay->stats().parked, 0);
+  bench_.Append("k7", "next");
+  bench_.RunUntilQuiet(*relay);
+  EXPECT_THAT(bench_.Published("k7"), ElementsAre("bad", "next"));
+}
+
+// The relay dies with one event of a key on its way and a later one parked; the later one is due for its successor.
+TEST_F(RelayParked, ASuccessorRetriesNothingBeforeAnEarlierEventOfTheKey) {
+  auto first = bench_.MakeRelay("relay-1");
+  bench_.RunUntilQuiet(*first);
+  bench_.broker().HoldDeliveries();
+  bench_.broker().FailWhen([](const MemoryRecord& record) { return record.value == "1"; },
+                           {.failure = FailureClass::kOutage, .code = "timed_out"});
+  bench_.broker().FailWhen([](const MemoryRecord& record) { return record.value == "2"; }, Retryable());
+  bench_.Append("b", "0");
+  bench_.Append("a", "1");
+  bench_.Append("a", "2");
+  bench_.Step({first.get()}, 5);
+  bench_.broker().ReleaseDeliveries();
+  bench_.Step({first.get()}, 20);
+  first.reset();
+  bench_.Advance(seconds{30});
+  bench_.broker().ForgetFaults();
+  const auto second = bench_.MakeRelay("relay-2");
+  bench_.RunUntilQuiet(*second);
+  bench_.Step({second.get()}, 500);
+  EXPECT_THAT(bench_.Published("a"), ElementsAre("1", "2"));
+}
+
+// Somebody wrote to the table by hand, or the word about a change was lost on the way.
+TEST_F(RelayParked, AChangeThatWasNotToldIsFoundWithinMinutes) {
+  bench_.broker().FailWhen([](const MemoryRecord& record) { return record.value == "bad"; }, Rejected());
+  const EventId bad = bench_.Append("a", "bad");
+  bench_.Append("a", "2");
+  const auto relay = bench_.MakeRelay();
+  bench_.RunUntilQuiet(*relay);
+  bench_.faults().Fail(memory::LogCall::kTakeChanges, Error(ErrorKind::kUnavailable, "connection_lost", "cut"),
+                       memory::LogFaults::When::kAfterTheWork);
+  ASSERT_TRUE(bench_.dead_letters().Discard(bad, std::nullopt, {.actor = "ops", .reason = "obsolete"}));
+  bench_.Step({relay.get()}, 500);
+  EXPECT_THAT(bench_.Published("a"), ElementsAre("2"));
 }
 
 // At the limit, what came back behind a failed event must not stand in that event's way.
@@ -302,22 +398,10 @@ TEST_F(RelayParked, AtTheLimitTheFirstOfAKeyIsStillTriedAgain) {
   bench_.Append("a", "2");
   bench_.Step({relay.get()}, 5);
   bench_.broker().ReleaseDeliveries(1);
-  bench_.Step({relay.get()}, 150);  // until a heartbeat has counted it
+  bench_.Step({relay.get()}, 150);
   bench_.broker().ReleaseDeliveries();
   bench_.Step({relay.get()}, 600);
   EXPECT_THAT(bench_.Published("a"), ElementsAre("1", "2"));
-}
-
-TEST_F(RelayParked, AtTheLimitWhatWasSetAsideIsStillTried) {
-  RouteOptions options = bench_.Options();
-  options.parked_max = 1;
-  const auto relay = bench_.MakeRelay(options);
-  bench_.AppendDelayed("a", "later", seconds{5});
-  bench_.Step({relay.get()}, 150);
-  bench_.broker().FailKey("b", Rejected());
-  bench_.Append("b", "bad");
-  bench_.Step({relay.get()}, 1'500);
-  EXPECT_THAT(bench_.Published("a"), ElementsAre("later"));
 }
 
 TEST_F(RelayParked, OneEventThatIsGoneFromTheLogStopsNoOther) {

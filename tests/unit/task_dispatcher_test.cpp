@@ -3,8 +3,11 @@
 
 #include "tasks/task_dispatcher.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -89,8 +92,12 @@ class SlowTaskStore final : public TaskStore {
     return store_->Finish(claimed, report, step);
   }
   Status Release(std::span<const ClaimedTask> claimed) override { return store_->Release(claimed); }
-  Result<std::optional<std::chrono::milliseconds>> NextDue(std::span<const std::string> targets) override {
-    return store_->NextDue(targets);
+  Result<std::vector<TargetOutlook>> Outlook(std::span<const std::string> targets) override {
+    return store_->Outlook(targets);
+  }
+  Status ReportOutage(std::string_view owner, std::string_view target,
+                      const std::optional<TargetOutage>& outage) override {
+    return store_->ReportOutage(owner, target, outage);
   }
   Result<TaskCounts> Count() override {
     clock_.Advance(delays_.count);
@@ -126,14 +133,19 @@ class DispatcherTest : public ::testing::Test {
     retry_.attempts_max = 3;
   }
 
-  std::unique_ptr<TaskDispatcher> Make() {
+  TaskTarget Target(std::shared_ptr<FakeExecutor> executor) {
     TaskTarget target;
-    target.executor = executor_;
+    target.executor = std::move(executor);
     target.retry = retry_;
     target.resend_in_doubt = resend_in_doubt_;
+    target.breaker = breaker_;
+    return target;
+  }
+  std::unique_ptr<TaskDispatcher> Make() { return Make({{"billing", Target(executor_)}}); }
+  std::unique_ptr<TaskDispatcher> Make(TaskTargets targets) {
     options_.name = "host-1";
     return std::make_unique<TaskDispatcher>(
-        options_, TaskTargets{{"billing", target}},
+        options_, std::move(targets),
         [this]() -> Result<std::unique_ptr<TaskStore>> {
           ++opened_;
           return std::unique_ptr<TaskStore>(
@@ -166,6 +178,7 @@ class DispatcherTest : public ::testing::Test {
   SeededRandom random_{7};
   TaskDispatcherOptions options_;
   RetryPolicy retry_;
+  BreakerOptions breaker_;
   bool resend_in_doubt_ = true;
   SlowTaskStore::Delays delays_;
   std::atomic<int> opened_ = 0;
@@ -480,7 +493,10 @@ TEST_F(DispatcherTest, CountingThatTakesLongDoesNotComeBeforeEveryTask) {
   for (int i = 0; i < 3; ++i) ValueOrThrow(dispatcher->RunOnce());
   EXPECT_THAT(executor_->seen(), SizeIs(3));
   EXPECT_EQ(faults_->count(TaskCall::kCount), 1);
-  clock_.Advance(5s);
+  clock_.Advance(10min);
+  ValueOrThrow(dispatcher->RunOnce());
+  EXPECT_EQ(faults_->count(TaskCall::kCount), 1) << "it would take a noticeable part of the time";
+  clock_.Advance(10min);
   ValueOrThrow(dispatcher->RunOnce());
   EXPECT_EQ(faults_->count(TaskCall::kCount), 2);
 }
@@ -555,10 +571,11 @@ TEST_F(DispatcherTest, AnIdleDispatcherSleepsAndWakesForAStop) {
   std::stop_source stop;
   const auto dispatcher = Make();
   std::jthread running([&] { ValueOrThrow(dispatcher->Run(stop.get_token())); });
-  EXPECT_TRUE(Eventually([&] { return faults_->count(TaskCall::kNextDue) >= 1; }));
+  EXPECT_TRUE(Eventually([&] { return faults_->count(TaskCall::kOutlook) >= 1; }));
   stop.request_stop();
   running.join();
-  EXPECT_EQ(faults_->count(TaskCall::kClaim), 1) << "one worker looks, once, while no time passes";
+  EXPECT_EQ(faults_->count(TaskCall::kOutlook), 1) << "one thread looks, once, while no time passes";
+  EXPECT_EQ(faults_->count(TaskCall::kClaim), 0);
 }
 
 TEST_F(DispatcherTest, AnOutageIsSurvivedWithTheEndInHand) {
@@ -608,6 +625,279 @@ TEST_F(DispatcherTest, AStopDuringAnOutageEndsWithTheLease) {
   }));
   running.join();
   EXPECT_EQ(StateOf(id), TaskState::kSending) << "whoever comes next takes it over";
+}
+
+// ---- several targets
+// ------------------------------------------------------------------------------------------------
+
+/// An executor that hangs until it is released.
+class Gate {
+ public:
+  ~Gate() { Open(); }
+  void Open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    moved_.notify_all();
+  }
+  FakeExecutor::Behaviour Hang(AttemptReport report = SucceededReport()) {
+    return [this, report](const ClaimedTask&, const std::stop_token&) {
+      std::unique_lock lock(mutex_);
+      ++inside_;
+      most_ = std::max(most_, inside_);
+      moved_.notify_all();
+      moved_.wait(lock, [&] { return open_; });
+      --inside_;
+      return report;
+    };
+  }
+  std::size_t inside() const {
+    const std::lock_guard lock(mutex_);
+    return inside_;
+  }
+  std::size_t most() const {
+    const std::lock_guard lock(mutex_);
+    return most_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable moved_;
+  bool open_ = false;
+  std::size_t inside_ = 0;
+  std::size_t most_ = 0;
+};
+
+/// A dispatcher that runs beside the test while its clock moves.
+class Running {
+ public:
+  Running(TaskDispatcher& dispatcher, ManualClock& clock)
+      : clock_(clock), thread_([&dispatcher](const std::stop_token& stop) { ValueOrThrow(dispatcher.Run(stop)); }) {}
+  bool Until(const std::function<bool()>& so) {
+    return Eventually([&] {
+      clock_.Advance(10ms);
+      return so();
+    });
+  }
+
+ private:
+  ManualClock& clock_;
+  std::jthread thread_;
+};
+
+TEST_F(DispatcherTest, AHangingTargetStopsNoOther) {
+  options_.workers = 4;
+  const auto hanging = std::make_shared<FakeExecutor>();
+  Gate gate;
+  hanging->Do(gate.Hang());
+  TaskTargets targets = {{"hanging", Target(hanging)}};
+  std::map<std::string, std::shared_ptr<FakeExecutor>> healthy;
+  for (int i = 0; i < 9; ++i) {
+    const std::string name = fmt::format("healthy-{}", i);
+    healthy[name] = std::make_shared<FakeExecutor>();
+    targets[name] = Target(healthy[name]);
+  }
+  for (int i = 0; i < 50; ++i) Enqueue(ForTarget(SampleTask(fmt::format("h-{}", i)), "hanging"));
+  const auto dispatcher = Make(targets);
+  Running running(*dispatcher, clock_);
+  ASSERT_TRUE(running.Until([&] { return gate.inside() == 4; })) << "alone it uses all workers";
+  for (const auto& [name, executor] : healthy) {
+    for (int i = 0; i < 20; ++i) Enqueue(ForTarget(SampleTask(fmt::format("{}-{}", name, i)), name));
+  }
+  for (const auto& [name, executor] : healthy) {
+    EXPECT_TRUE(running.Until([&] { return executor->seen().size() == 20; })) << name;
+  }
+  EXPECT_EQ(gate.most(), 4U);
+  gate.Open();
+}
+
+TEST_F(DispatcherTest, NewWorkOfAnotherTargetGetsItsShareAtOnce) {
+  options_.workers = 8;
+  const auto other = std::make_shared<FakeExecutor>();
+  Gate first;
+  Gate second;
+  executor_->Do(first.Hang());
+  other->Do(second.Hang());
+  for (int i = 0; i < 20; ++i) Enqueue(SampleTask(fmt::format("a-{}", i)));
+  const auto dispatcher = Make({{"billing", Target(executor_)}, {"mail", Target(other)}});
+  Running running(*dispatcher, clock_);
+  ASSERT_TRUE(running.Until([&] { return first.inside() == 8; }));
+  for (int i = 0; i < 20; ++i) Enqueue(ForTarget(SampleTask(fmt::format("b-{}", i)), "mail"));
+  EXPECT_TRUE(running.Until([&] { return second.inside() == 4; })) << "half of the workers";
+  EXPECT_EQ(dispatcher->stats().targets.at("mail").health.in_flight, 4U);
+  EXPECT_EQ(dispatcher->stats().under_way, 12U);
+  second.Open();
+  EXPECT_TRUE(running.Until([&] { return other->seen().size() == 20; }));
+  EXPECT_EQ(second.most(), 4U);
+  first.Open();
+}
+
+TEST_F(DispatcherTest, ATargetHasNoMoreAttemptsUnderWayThanItsConcurrency) {
+  options_.workers = 8;
+  Gate gate;
+  executor_->Do(gate.Hang());
+  TaskTarget target = Target(executor_);
+  target.concurrency = 3;
+  for (int i = 0; i < 20; ++i) Enqueue(SampleTask(fmt::format("a-{}", i)));
+  const auto dispatcher = Make({{"billing", target}});
+  Running running(*dispatcher, clock_);
+  ASSERT_TRUE(running.Until([&] { return gate.inside() == 3; }));
+  gate.Open();
+  EXPECT_TRUE(running.Until([&] { return executor_->seen().size() == 20; }));
+  EXPECT_EQ(gate.most(), 3U);
+}
+
+TEST_F(DispatcherTest, APausedTargetIsLeftAloneUntilItIsResumed) {
+  const EventId id = Enqueue(SampleTask());
+  ValueOrThrow(desk_->Pause("billing", true, {"ann", "maintenance"}));
+  const auto dispatcher = Make();
+  Running running(*dispatcher, clock_);
+  EXPECT_TRUE(running.Until([&] { return dispatcher->stats().targets.at("billing").health.paused; }));
+  EXPECT_THAT(executor_->seen(), IsEmpty());
+  EXPECT_EQ(Find(id).summary.attempts, 0);
+  ValueOrThrow(desk_->Resume("billing", {"ann", "it is over"}));
+  EXPECT_TRUE(running.Until([&] { return StateOf(id) == TaskState::kSucceeded; }));
+}
+
+// ---- a target that is down
+// -----------------------------------------------------------------------------------------
+
+AttemptReport Down(AttemptReport report = UnknownReport()) {
+  report.target_down = true;
+  return report;
+}
+
+TEST_F(DispatcherTest, ATargetThatIsDownIsLeftAloneButForProbes) {
+  breaker_ = {.failures = 3, .first = 10s, .max = 25s};
+  for (int i = 0; i < 50; ++i) Enqueue(SampleTask(fmt::format("charge-{}", i)));
+  executor_->Answer(Down());
+  const auto dispatcher = Make();
+  const auto health = [&] { return dispatcher->stats().targets.at("billing").health; };
+  for (int i = 0; i < 3; ++i) ValueOrThrow(dispatcher->RunOnce());
+  EXPECT_EQ(health().state, BreakerState::kOpen);
+  EXPECT_EQ(health().opened, 1U);
+  EXPECT_EQ(health().problem, "it said no");
+  EXPECT_EQ(ValueOrThrow(desk_->Targets()).at(0).state(), "open");
+  std::size_t sent = 3;
+  for (const auto wait : {10s, 20s, 25s, 25s}) {
+    clock_.Advance(wait - 1ms);
+    EXPECT_TRUE(ValueOrThrow(dispatcher->RunOnce()).idle());
+    EXPECT_THAT(executor_->seen(), SizeIs(sent));
+    clock_.Advance(1ms);
+    EXPECT_EQ(health().state, BreakerState::kHalfOpen);
+    EXPECT_FALSE(ValueOrThrow(dispatcher->RunOnce()).idle()) << "the probe";
+    EXPECT_TRUE(ValueOrThrow(dispatcher->RunOnce()).idle()) << "one is enough";
+    EXPECT_THAT(executor_->seen(), SizeIs(++sent));
+  }
+  EXPECT_EQ(health().opened, 1U) << "one outage";
+  executor_->Answer(SucceededReport());
+  clock_.Advance(25s);
+  for (int i = 0; i < 50; ++i) ValueOrThrow(dispatcher->RunOnce());
+  EXPECT_EQ(health().state, BreakerState::kClosed);
+  EXPECT_EQ(dispatcher->stats().targets.at("billing").succeeded, 50U);
+  EXPECT_THAT(ValueOrThrow(desk_->Targets()), IsEmpty()) << "operators are told that it is back";
+}
+
+TEST_F(DispatcherTest, NoTaskDiesBecauseItsTargetIsAwayForHours) {
+  std::vector<EventId> ids;
+  for (int i = 0; i < 3; ++i) ids.push_back(Enqueue(SampleTask(fmt::format("charge-{}", i))));
+  executor_->Answer(Down());
+  const auto dispatcher = Make();
+  for (int minutes = 0; minutes < 6 * 60; ++minutes) {
+    for (int i = 0; i < 3; ++i) ValueOrThrow(dispatcher->RunOnce());
+    clock_.Advance(1min);
+  }
+  for (const EventId& id : ids) EXPECT_EQ(StateOf(id), TaskState::kFailed);
+  EXPECT_GT(executor_->seen().size(), 100U) << "it was probed all the time";
+  executor_->Answer(SucceededReport());
+  for (int i = 0; i < 4; ++i) ValueOrThrow(dispatcher->RunOnce());
+  for (const EventId& id : ids) EXPECT_EQ(StateOf(id), TaskState::kSucceeded);
+}
+
+TEST_F(DispatcherTest, ALoneTaskDoesNotDieOfAnOutageEither) {
+  retry_.attempts_max = 2;
+  const EventId id = Enqueue(SampleTask());
+  executor_->Answer(Down());
+  const auto dispatcher = Make();
+  for (int i = 0; i < 20; ++i) {
+    ValueOrThrow(dispatcher->RunOnce());
+    clock_.Advance(1min);
+  }
+  EXPECT_EQ(StateOf(id), TaskState::kFailed);
+  EXPECT_THAT(Find(id).attempts, SizeIs(20)) << "what was sent is on record";
+}
+
+TEST_F(DispatcherTest, ATaskThatFailsWhereOthersSucceedDiesOfItsAttempts) {
+  const EventId poison = Enqueue(SampleTask("poison"));
+  executor_->Do([](const ClaimedTask& task, const std::stop_token&) {
+    return task.task.idempotency_key == "poison" ? Down() : SucceededReport();
+  });
+  const auto dispatcher = Make();
+  for (int i = 0; i < 3; ++i) {
+    Enqueue(SampleTask(fmt::format("good-{}", i)));
+    for (int j = 0; j < 2; ++j) ValueOrThrow(dispatcher->RunOnce());
+    clock_.Advance(10s);
+  }
+  EXPECT_EQ(StateOf(poison), TaskState::kDead);
+  EXPECT_EQ(dispatcher->stats().targets.at("billing").health.opened, 0U);
+}
+
+TEST_F(DispatcherTest, WithoutABreakerAttemptsAreUsedUp) {
+  breaker_.failures = 0;
+  const EventId id = Enqueue(SampleTask());
+  executor_->Answer(Down());
+  const auto dispatcher = Make();
+  for (int i = 0; i < 3; ++i) {
+    ValueOrThrow(dispatcher->RunOnce());
+    clock_.Advance(1min);
+  }
+  EXPECT_EQ(StateOf(id), TaskState::kDead);
+}
+
+TEST_F(DispatcherTest, WhatMayHaveTakenEffectIsHeldForAPersonAlsoInAnOutage) {
+  resend_in_doubt_ = false;
+  const EventId id = Enqueue(SampleTask());
+  executor_->Answer(Down());
+  ValueOrThrow(Make()->RunOnce());
+  EXPECT_EQ(StateOf(id), TaskState::kDead);
+  EXPECT_EQ(Find(id).summary.error_code, "in_doubt");
+}
+
+TEST_F(DispatcherTest, ATargetThatAsksToWaitIsNotProbedBefore) {
+  breaker_.failures = 1;
+  Enqueue(SampleTask());
+  AttemptReport report = Down(RetryReport());
+  report.retry_after = 10min;
+  executor_->Answer(report);
+  const auto dispatcher = Make();
+  ValueOrThrow(dispatcher->RunOnce());
+  clock_.Advance(10min - 1ms);
+  EXPECT_TRUE(ValueOrThrow(dispatcher->RunOnce()).idle());
+  clock_.Advance(1ms);
+  EXPECT_FALSE(ValueOrThrow(dispatcher->RunOnce()).idle());
+}
+
+TEST_F(DispatcherTest, WhatIsDownOrPausedDoesNotKeepARunFromEnding) {
+  breaker_.failures = 1;
+  for (int i = 0; i < 5; ++i) Enqueue(SampleTask(fmt::format("charge-{}", i)));
+  options_.workers = 1;
+  executor_->Answer(Down());
+  const auto dispatcher = Make();
+  ValueOrThrow(dispatcher->Run({}, true));
+  EXPECT_THAT(executor_->seen(), SizeIs(1));
+  EXPECT_EQ(ValueOrThrow(desk_->Targets()).at(0).state(), "closed") << "who has ended says nothing about a target";
+}
+
+TEST_F(DispatcherTest, NewsThatCannotBeToldIsToldLater) {
+  breaker_.failures = 1;
+  Enqueue(SampleTask());
+  executor_->Answer(Down());
+  faults_->Fail(TaskCall::kReportOutage, kDown);
+  const auto dispatcher = Make();
+  ValueOrThrow(dispatcher->RunOnce());
+  EXPECT_EQ(ValueOrThrow(desk_->Targets()).at(0).state(), "closed");
+  clock_.Advance(1s);
+  ValueOrThrow(dispatcher->RunOnce());
+  EXPECT_EQ(ValueOrThrow(desk_->Targets()).at(0).state(), "open");
 }
 
 TEST_F(DispatcherTest, WithoutATargetThereIsNothingToRun) {

@@ -45,6 +45,9 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   commands.push_back(MakeInboxShowCommand());
   commands.push_back(MakeInboxRetryCommand());
   commands.push_back(MakeInboxSkipCommand());
+  commands.push_back(MakeInboxAcceptGapCommand());
+  commands.push_back(MakeInboxPauseCommand());
+  commands.push_back(MakeInboxUnpauseCommand());
   commands.push_back(MakeInboxResumeCommand());
   commands.push_back(MakeInboxRemoveCommand());
   commands.push_back(MakeInboxGrantsCommand());
@@ -56,6 +59,9 @@ std::vector<std::unique_ptr<Command>> AllCommands() {
   commands.push_back(MakeTasksShowCommand());
   commands.push_back(MakeTasksRetryCommand());
   commands.push_back(MakeTasksDiscardCommand());
+  commands.push_back(MakeTasksTargetsCommand());
+  commands.push_back(MakeTasksPauseCommand());
+  commands.push_back(MakeTasksResumeCommand());
   commands.push_back(MakeDeadListCommand());
   commands.push_back(MakeDeadShowCommand());
   commands.push_back(MakeDeadRetryCommand());

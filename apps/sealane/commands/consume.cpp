@@ -41,6 +41,7 @@ std::string StatsJson(const ConsumerStats& stats, bool caught_up, double seconds
       .Integer("hash_mismatches", static_cast<std::int64_t>(stats.hash_mismatches))
       .Integer("parked", static_cast<std::int64_t>(stats.parked_total))
       .Integer("dead", static_cast<std::int64_t>(stats.dead_total))
+      .TextIfAny("hold_code", stats.hold_code)
       .TextIfAny("problem", stats.problem)
       .Raw("duration_seconds", fmt::format("{:.3f}", seconds))
       .Finish();

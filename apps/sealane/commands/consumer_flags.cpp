@@ -38,6 +38,12 @@ std::vector<OptionSpec> ConsumerFlags::Rest() {
       {"--type", "NAME", "only events of this type, the others are ignored; may be repeated", &types_},
       {"--tenant", "NAME", "only this tenant is allowed; may be repeated (default: all)", &tenants_},
       {"--retention", "TIME", "how long receipts are remembered (default: 30d); 0 is for ever", &retention_},
+      {"--breaker", "SHARE", "hold when this share of order keys fails permanently (default: 50%); off", &breaker_},
+      {"--breaker-keys", "N", "and at least so many of them (default: 20)", &breaker_keys_},
+      {"--breaker-count", "N", "or so many, whatever the share (default: 0, no such limit)", &breaker_count_},
+      {"--breaker-window", "TIME", "within this time (default: 30s)", &breaker_window_},
+      {"--parked-max", "N", "hold instead of parking more events than this (default: 100000); 0 is no limit",
+       &parked_max_},
       {"--until", "WHEN", "caught-up: end when everything that is there is done", &until_, false, "caught-up"},
       {"--listen", "HOST:PORT", "where /livez, /readyz and /metrics are served (default: off)", &listen_},
   };
@@ -73,6 +79,29 @@ Result<ConsumerSetup> ConsumerFlags::Plan(const Config& config) const {
   if (!tenants_.empty()) {
     options.tenant_allowed = [allowed = std::set<std::string, std::less<>>(tenants_.begin(), tenants_.end())](
                                  std::string_view tenant) { return allowed.contains(tenant); };
+  }
+  if (breaker_ && *breaker_ == "off") {
+    options.breaker = false;
+  } else if (breaker_) {
+    std::string_view digits = *breaker_;
+    if (digits.ends_with('%')) digits.remove_suffix(1);
+    SEALANE_ASSIGN_OR_RETURN(const std::int64_t percent, IntegerOption("--breaker", std::string(digits), 1, 100));
+    options.breaker_share = static_cast<double>(percent) / 100.0;
+  }
+  constexpr auto kKeysMax = static_cast<std::int64_t>(ConsumerOptions::kBreakerKeysMax);
+  if (breaker_keys_) {
+    SEALANE_ASSIGN_OR_RETURN(const std::int64_t keys, IntegerOption("--breaker-keys", *breaker_keys_, 1, kKeysMax));
+    options.breaker_keys = static_cast<std::size_t>(keys);
+  }
+  if (breaker_count_) {
+    SEALANE_ASSIGN_OR_RETURN(const std::int64_t keys, IntegerOption("--breaker-count", *breaker_count_, 0, kKeysMax));
+    options.breaker_count = static_cast<std::size_t>(keys);
+  }
+  if (breaker_window_) {
+    SEALANE_ASSIGN_OR_RETURN(options.breaker_window, DurationOption("--breaker-window", *breaker_window_));
+  }
+  if (parked_max_) {
+    SEALANE_ASSIGN_OR_RETURN(options.parked_max, IntegerOption("--parked-max", *parked_max_, 0, 1'000'000'000));
   }
   if (retention_) {
     SEALANE_ASSIGN_OR_RETURN(const milliseconds retention, DurationOption("--retention", *retention_));

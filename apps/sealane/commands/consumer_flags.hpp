@@ -21,7 +21,7 @@ class ConsumerFlags {
  public:
   /// --consumer, --topic and --broker.
   std::vector<OptionSpec> Source();
-  /// --batch, --member, --type, --tenant, --retention, --until and --listen.
+  /// --batch, --member, --type, --tenant, --retention, those of the circuit breaker, --until and --listen.
   std::vector<OptionSpec> Rest();
 
   /// Before the first use of the configuration: passes --broker on, and takes --timeout as a limit with --until.
@@ -47,6 +47,11 @@ class ConsumerFlags {
   std::vector<std::string> types_;
   std::vector<std::string> tenants_;
   std::optional<std::string> retention_;
+  std::optional<std::string> breaker_;
+  std::optional<std::string> breaker_keys_;
+  std::optional<std::string> breaker_count_;
+  std::optional<std::string> breaker_window_;
+  std::optional<std::string> parked_max_;
   std::optional<std::string> until_;
   std::optional<std::string> listen_;
   std::optional<std::chrono::milliseconds> limit_;

@@ -57,9 +57,12 @@ struct Forwarder {
     while (!stop.stop_requested()) {
       SEALANE_RETURN_IF_ERROR(dispatcher->Run(stop, true));
       SEALANE_ASSIGN_OR_RETURN(const auto store, open_tasks());
-      SEALANE_ASSIGN_OR_RETURN(const auto due, store->NextDue({&target, 1}));
+      SEALANE_ASSIGN_OR_RETURN(const auto outlook, store->Outlook({&target, 1}));
+      const auto due = outlook.front().due_in;
       if (!due) break;
-      clock.SleepFor(std::max(*due, std::chrono::milliseconds{50}), stop);
+      // What is due and was not sent waits for its target: it is down or paused.
+      const std::chrono::milliseconds held{1'000};
+      clock.SleepFor(due->count() > 0 ? std::max(*due, std::chrono::milliseconds{50}) : held, stop);
     }
     return Ok();
   }

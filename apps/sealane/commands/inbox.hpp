@@ -22,6 +22,12 @@ std::unique_ptr<Command> MakeInboxShowCommand();
 std::unique_ptr<Command> MakeInboxRetryCommand();
 /// `sealane inbox skip`: gives one up; those behind it go on.
 std::unique_ptr<Command> MakeInboxSkipCommand();
+/// `sealane inbox accept-gap`: applies an event although earlier versions are missing.
+std::unique_ptr<Command> MakeInboxAcceptGapCommand();
+/// `sealane inbox pause`: no member applies events.
+std::unique_ptr<Command> MakeInboxPauseCommand();
+/// `sealane inbox unpause`: they go on, also those that hold by themselves.
+std::unique_ptr<Command> MakeInboxUnpauseCommand();
 /// `sealane inbox resume`: where partitions of a consumer go on.
 std::unique_ptr<Command> MakeInboxResumeCommand();
 /// `sealane inbox remove`: takes a consumer away with everything that the store has of it.

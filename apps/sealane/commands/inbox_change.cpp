@@ -16,6 +16,9 @@
 namespace sealane::cli {
 namespace {
 
+/// Events that one transaction makes due. Whoever applies one of them waits for it.
+constexpr std::size_t kRetriesPerCall = 1'000;
+
 void PrintChanged(CommandContext& context, std::string_view verb, std::int64_t count) {
   if (context.is_table()) {
     context.out() << fmt::format("{} {}\n", count, verb);
@@ -66,12 +69,18 @@ class InboxRetryCommand final : public Command {
       return ExitCode::kDone;
     }
     if (found.size() > 1) {
-      SEALANE_RETURN_IF_ERROR(Confirm(context, yes_, fmt::format("try {} events again?", found.size())));
+      const std::string_view more = found.size() == kDeadLettersMax ? " or more" : "";
+      SEALANE_RETURN_IF_ERROR(Confirm(context, yes_, fmt::format("try {}{} events again?", found.size(), more)));
     }
     context.OnInterrupt("some of the events may be due already, look with: sealane inbox parked");
-    SEALANE_ASSIGN_OR_RETURN(const std::int64_t count, desk->Retry(filter, action));
+    std::int64_t count = 0;
+    filter.limit = kRetriesPerCall;
+    while (true) {
+      SEALANE_ASSIGN_OR_RETURN(const std::int64_t changed, desk->Retry(filter, action));
+      count += changed;
+      if (changed < static_cast<std::int64_t>(filter.limit)) break;
+    }
     PrintChanged(context, count == 1 ? "event is due now" : "events are due now", count);
-    if (found.size() == kDeadLettersMax) context.Warn("there may be more: run it again");
     context.SuggestNext("sealane inbox parked");
     return ExitCode::kDone;
   }

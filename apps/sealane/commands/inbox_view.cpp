@@ -53,6 +53,14 @@ class InboxStatusCommand final : public Command {
       return ExitCode::kDone;
     }
     context.out() << InboxSummaryTable(summaries, context.color());
+    for (const InboxSummary& summary : summaries) {
+      if (summary.pause) context.Warn(fmt::format("{} is paused: {}", summary.consumer, summary.pause->reason));
+      if (summary.hold) context.Warn(fmt::format("{} holds: {}", summary.consumer, summary.hold->message));
+      if (!summary.pause && !summary.hold) continue;
+      context.SuggestNext(
+          fmt::format("sealane inbox unpause --consumer {} --reason \"...\"", PasteableWord(summary.consumer)));
+      return ExitCode::kDone;
+    }
     const bool stopped = std::ranges::any_of(summaries, [](const auto& one) { return StoppedPartitions(one) > 0; });
     if (stopped) {
       context.Warn("some partitions are stopped: their events are not applied until an operator decides");

@@ -18,5 +18,10 @@ std::unique_ptr<Command> MakeTasksShowCommand();
 std::unique_ptr<Command> MakeTasksRetryCommand();
 /// `sealane tasks discard`: gives one up.
 std::unique_ptr<Command> MakeTasksDiscardCommand();
+/// `sealane tasks targets`: which are down or paused, and what waits for them.
+std::unique_ptr<Command> MakeTasksTargetsCommand();
+/// `sealane tasks pause|resume`: whether tasks of a target are sent.
+std::unique_ptr<Command> MakeTasksPauseCommand();
+std::unique_ptr<Command> MakeTasksResumeCommand();
 
 }  // namespace sealane::cli

@@ -39,6 +39,21 @@ TaskTargetStats Total(const TaskDispatcherStats& stats) {
   return total;
 }
 
+std::string_view StateOf(const TargetHealth& health) {
+  return health.paused ? "paused" : ToString(health.state);
+}
+
+/// For people: targets whose tasks wait although they are due.
+std::string HeldTargets(const TaskDispatcherStats& stats) {
+  std::vector<std::string> held;
+  for (const auto& [name, share] : stats.targets) {
+    if (share.health.paused || share.health.state != BreakerState::kClosed) {
+      held.push_back(fmt::format("{} is {}", EscapeForTerminal(name), share.health.paused ? "paused" : "down"));
+    }
+  }
+  return fmt::format("{}", fmt::join(held, ", "));
+}
+
 JsonDocument& AddCounts(JsonDocument& json, const TaskTargetStats& share) {
   return json.Integer("succeeded", static_cast<std::int64_t>(share.succeeded))
       .Integer("failed", static_cast<std::int64_t>(share.failed))
@@ -50,6 +65,7 @@ std::string StatsJson(const TaskDispatcherStats& stats, bool drained, double sec
   JsonDocument targets;
   for (const auto& [name, share] : stats.targets) {
     JsonDocument target;
+    target.Text("state", StateOf(share.health));
     targets.Raw(name, AddCounts(target, share).Finish());
   }
   JsonDocument json;
@@ -64,8 +80,9 @@ std::string StatsJson(const TaskDispatcherStats& stats, bool drained, double sec
 
 std::string ProgressLine(const TaskDispatcherStats& stats) {
   const TaskTargetStats total = Total(stats);
-  return fmt::format("{} done, {} failed attempts, {} dead, {} under way{}", Grouped(total.succeeded),
-                     Grouped(total.failed), Grouped(total.dead), stats.under_way,
+  const std::string held = HeldTargets(stats);
+  return fmt::format("{} done, {} failed attempts, {} dead, {} under way{}{}", Grouped(total.succeeded),
+                     Grouped(total.failed), Grouped(total.dead), stats.under_way, held.empty() ? "" : "; " + held,
                      stats.problem.empty() ? "" : "; " + stats.problem);
 }
 
@@ -85,7 +102,7 @@ class TasksRunCommand final : public Command {
   std::vector<OptionSpec> Options() override {
     return {
         {"--target", "NAME[=URL]", "serve this target of the configuration, or this URL; may be repeated", &targets_},
-        {"--workers", "N", "attempts side by side (default: 8)", &workers_},
+        {"--workers", "N", "attempts side by side, divided over the targets with work (default: 8)", &workers_},
         {"--lease-margin", "TIME",
          "what a dispatcher that died leaves is taken over after the longest attempt and "
          "this (default: 10s)",
@@ -227,7 +244,12 @@ class TasksRunCommand final : public Command {
       context.err() << fmt::format("{} {} done in {:.1f} s, {} failed attempts, {} dead\n",
                                    stopped ? "not drained:" : "drained:", Grouped(total.succeeded), seconds,
                                    Grouped(total.failed), Grouped(total.dead));
-      if (total.dead > 0) context.SuggestNext("sealane tasks list --state DEAD");
+      if (const std::string held = HeldTargets(stats); !held.empty()) {
+        context.Warn(fmt::format("tasks may wait: {}", held));
+        context.SuggestNext("sealane tasks targets");
+      } else if (total.dead > 0) {
+        context.SuggestNext("sealane tasks list --state DEAD");
+      }
     }
     return until_ && stopped ? ExitCode::kInterrupted : ExitCode::kDone;
   }

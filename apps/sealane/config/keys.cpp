@@ -8,7 +8,7 @@ namespace {
 
 using enum KeyType;
 
-constexpr std::array<KeySpec, 80> kKeys = {{
+constexpr std::array<KeySpec, 84> kKeys = {{
     {Key::kStoreUrl, "store.url", kStoreUrl, "", false,
      "The database with the outbox: postgres://user@host:port/database or sqlite:PATH."},
     {Key::kStoreSchema, "store.schema", kSchemaName, "sealane", false,
@@ -174,6 +174,30 @@ constexpr std::array<KeySpec, 80> kKeys = {{
      {},
      0,
      1'000'000},
+    {Key::kTargetConcurrency,
+     "target.concurrency",
+     kInteger,
+     "0",
+     false,
+     "Attempts side by side at this target, at most; 0 is as many as --workers. While several targets have tasks, "
+     "each "
+     "gets its share of the workers.",
+     {},
+     0,
+     256},
+    {Key::kTargetBreakerFailures,
+     "target.breaker.failures",
+     kInteger,
+     "5",
+     false,
+     "After so many attempts in a row that found the target down, its tasks wait until a probe succeeds (circuit "
+     "breaker); 0 is never.",
+     {},
+     0,
+     1'000'000},
+    {Key::kTargetBreakerFirst, "target.breaker.first", kDuration, "1s", false,
+     "The wait before the first probe; it doubles with every probe that fails."},
+    {Key::kTargetBreakerMax, "target.breaker.max", kDuration, "1m", false, "No wait before a probe is longer."},
     {Key::kReceiverPath, "receiver.path", kText, "", false,
      "Where the provider posts its deliveries; not set: /hooks/ and the receiver's name."},
     {Key::kReceiverTopic, "receiver.topic", kText, "", false, "The topic of the events that deliveries become."},

@@ -1,5 +1,7 @@
 #include "daemon/target_setup.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -58,6 +60,12 @@ Result<std::shared_ptr<TaskExecutor>> OpenExecutor(const Settings& target) {
                                .conflict = conflict});
 }
 
+BreakerOptions BreakerOf(const Settings& target) {
+  return {.failures = static_cast<std::int32_t>(target.Integer(Key::kTargetBreakerFailures)),
+          .first = std::max(target.Duration(Key::kTargetBreakerFirst), std::chrono::milliseconds{1}),
+          .max = target.Duration(Key::kTargetBreakerMax)};
+}
+
 Result<TaskTarget> OpenTarget(const std::string& name, const Settings& section) {
   if (!section.Has(Key::kTargetUrl)) {
     return Misconfigured(name, Key::kTargetUrl, "it is not set", "write the address of the target");
@@ -71,10 +79,16 @@ Result<TaskTarget> OpenTarget(const std::string& name, const Settings& section) 
   }
   TaskTarget target{.executor = *std::move(executor),
                     .retry = RetryOf(section, kRetryKeys),
-                    .resend_in_doubt = !HoldsDoubtful(section)};
+                    .resend_in_doubt = !HoldsDoubtful(section),
+                    .concurrency = static_cast<std::size_t>(section.Integer(Key::kTargetConcurrency)),
+                    .breaker = BreakerOf(section)};
   if (target.retry.first > target.retry.max) {
     return Misconfigured(name, Key::kTargetRetryMax, "the first wait is longer than the longest",
                          fmt::format("set it to at least {} ms", target.retry.first.count()));
+  }
+  if (target.breaker.first > target.breaker.max) {
+    return Misconfigured(name, Key::kTargetBreakerMax, "the first wait is longer than the longest",
+                         fmt::format("set it to at least {} ms", target.breaker.first.count()));
   }
   return target;
 }

@@ -33,6 +33,27 @@ void Look(const std::string& subject, Result<std::unique_ptr<Desk>> desk, std::v
   }
 }
 
+// A consumer that applies nothing, or nothing that would be parked.
+void JudgeHold(const std::string& subject, const InboxSummary& consumer, std::vector<Finding>& findings) {
+  const std::string unpause = fmt::format("sealane inbox unpause --consumer {} --reason TEXT", consumer.consumer);
+  if (consumer.pause) {
+    findings.push_back({kNotice, "consumer_paused", subject,
+                        fmt::format("consumer {} is paused: no event is applied", consumer.consumer),
+                        fmt::format("by {} since {}: {}", consumer.pause->actor, ToRfc3339(consumer.pause->at),
+                                    consumer.pause->reason),
+                        unpause});
+  }
+  if (!consumer.hold) return;
+  const bool open = consumer.hold->code == kCircuitOpen;
+  findings.push_back(
+      {kWrong, consumer.hold->code, subject,
+       open ? fmt::format("the circuit breaker of consumer {} is open: no event is applied but for probes",
+                          consumer.consumer)
+            : fmt::format("consumer {} has parked so many events that it parks no more", consumer.consumer),
+       consumer.hold->message,
+       open ? unpause : fmt::format("sealane inbox parked --consumer {}", consumer.consumer)});
+}
+
 // Every stopped partition, with what resumes it; of very many only the first.
 void JudgePositions(const std::string& subject, const InboxSummary& consumer, std::vector<Finding>& findings) {
   constexpr std::int64_t kShownMax = 10;
@@ -57,6 +78,9 @@ Result<std::vector<InboxSummary>> Consumers(InboxDesk& desk) {
 }
 Result<std::vector<TaskSummary>> DeadTasks(TaskDesk& desk) {
   return desk.List({.state = TaskState::kDead, .limit = kSeenMax});
+}
+Result<std::vector<TargetSummary>> Targets(TaskDesk& desk) {
+  return desk.Targets();
 }
 
 }  // namespace
@@ -96,6 +120,7 @@ std::vector<Finding> JudgeInbox(const std::string& subject, const std::vector<In
                                              waiting.parked, waiting.dead, waiting.gaps, since.count());
     const std::string next = fmt::format("sealane inbox parked --consumer {}", consumer.consumer);
     JudgePositions(subject, consumer, findings);
+    JudgeHold(subject, consumer, findings);
     if (waiting.dead > 0) {
       findings.push_back({kWrong, "inbox_dead", subject,
                           fmt::format("consumer {} has events that wait for a person", consumer.consumer), evidence,
@@ -132,6 +157,24 @@ std::vector<Finding> JudgeTasks(const std::string& subject, const std::vector<Ta
            fmt::format("sealane tasks show {}", sample.id.ToString())}};
 }
 
+std::vector<Finding> JudgeTargets(const std::string& subject, const std::vector<TargetSummary>& targets) {
+  std::vector<Finding> findings;
+  for (const TargetSummary& target : targets) {
+    const std::string waits = fmt::format("{} due", Counted(static_cast<std::size_t>(target.due), "task"));
+    if (target.pause) {
+      findings.push_back({kNotice, "target_paused", subject, fmt::format("target {} is paused", target.target),
+                          fmt::format("by {}: {}; {}", target.pause->actor, target.pause->reason, waits),
+                          fmt::format("sealane tasks resume {} --reason \"...\"", target.target)});
+    } else if (target.down) {
+      findings.push_back({kWrong, "target_down", subject,
+                          fmt::format("target {} is down, its tasks wait", target.target),
+                          fmt::format("{}: {}; {}", target.down->error_code, target.down->error_message, waits),
+                          "sealane tasks targets"});
+    }
+  }
+  return findings;
+}
+
 std::vector<Finding> ExamineBacklog(const std::string& subject, const Settings& store, Timestamp now) {
   std::vector<Finding> findings;
   Look<DeadLetters, std::vector<DeadLetter>>(subject, OpenDeadLetters(store), findings, FailedLetters,
@@ -141,6 +184,8 @@ std::vector<Finding> ExamineBacklog(const std::string& subject, const Settings& 
       [&](const auto& consumers) { return JudgeInbox(subject, consumers, now); });
   Look<TaskDesk, std::vector<TaskSummary>>(subject, OpenTaskDesk(store), findings, DeadTasks,
                                            [&](const auto& tasks) { return JudgeTasks(subject, tasks); });
+  Look<TaskDesk, std::vector<TargetSummary>>(subject, OpenTaskDesk(store), findings, Targets,
+                                             [&](const auto& targets) { return JudgeTargets(subject, targets); });
   return findings;
 }
 

@@ -24,6 +24,8 @@ std::vector<Finding> JudgeInbox(const std::string& subject, const std::vector<In
                                 Timestamp now);
 /// Dead tasks, at most kSeenMax of them.
 std::vector<Finding> JudgeTasks(const std::string& subject, const std::vector<TaskSummary>& tasks);
+/// Targets of tasks that are down or paused.
+std::vector<Finding> JudgeTargets(const std::string& subject, const std::vector<TargetSummary>& targets);
 
 inline constexpr std::size_t kSeenMax = 100;
 

@@ -72,10 +72,13 @@ void JudgeLog(const std::string& subject, const postgres::DoctorFacts& facts, st
                         fmt::format("the sequence of outbox.seq has CACHE {}", facts.sequence_cache),
                         fmt::format("alter sequence {}.outbox_seq_seq cache 1", facts.schema)});
   }
-  if (!facts.identity_always) {
-    findings.push_back({kWrong, "identity_not_always", subject, "writers can choose sequence numbers",
-                        "outbox.seq is not generated always",
-                        fmt::format("alter table {}.outbox alter column seq set generated always", facts.schema)});
+  if (!facts.xid_before_seq) {
+    findings.push_back(
+        {kWrong, "seq_default_changed", subject, "a relay that reads a backlog can miss events",
+         "the default of outbox.seq does not take the transaction's number before it draws from the sequence",
+         fmt::format("alter table {0}.outbox alter seq set default case when pg_current_xact_id() <> '0'::xid8 then "
+                     "nextval('{0}.outbox_seq_seq') end",
+                     facts.schema)});
   }
   if (facts.home != facts.here) {
     findings.push_back(
