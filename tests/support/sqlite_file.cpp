@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <filesystem>
+#include <memory>
+#include <stdexcept>
 #include <string>
 
 #include <fmt/format.h>
@@ -47,18 +49,27 @@ std::string SqliteHandle::ErrorOf(const std::string& sql) const {
   return done == SQLITE_OK ? "" : sqlite3_errmsg(handle_);
 }
 
-std::string SqliteHandle::Text(const std::string& sql) const {
+std::string SqliteHandle::TextOrThrow(const std::string& sql) const {
   sqlite3_stmt* statement = nullptr;
-  EXPECT_EQ(sqlite3_prepare_v2(handle_, sql.c_str(), -1, &statement, nullptr), SQLITE_OK)
-      << sql << ": " << sqlite3_errmsg(handle_);
-  std::string text = "<no row>";
-  if (sqlite3_step(statement) == SQLITE_ROW) {
-    const auto* const data = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
-    text =
-        data == nullptr ? "<null>" : std::string(data, static_cast<std::size_t>(sqlite3_column_bytes(statement, 0)));
+  const bool prepared = sqlite3_prepare_v2(handle_, sql.c_str(), -1, &statement, nullptr) == SQLITE_OK;
+  const std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> owner(statement, &sqlite3_finalize);
+  const int stepped = prepared ? sqlite3_step(statement) : SQLITE_ERROR;
+  if (stepped == SQLITE_DONE) return "<no row>";
+  if (stepped != SQLITE_ROW) {
+    throw std::runtime_error(
+        fmt::format("{}: {} (sqlite {})", sql, sqlite3_errmsg(handle_), sqlite3_extended_errcode(handle_)));
   }
-  sqlite3_finalize(statement);
-  return text;
+  const auto* const data = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
+  return data == nullptr ? "<null>" : std::string(data, static_cast<std::size_t>(sqlite3_column_bytes(statement, 0)));
+}
+
+std::string SqliteHandle::Text(const std::string& sql) const {
+  try {
+    return TextOrThrow(sql);
+  } catch (const std::runtime_error& error) {
+    ADD_FAILURE() << error.what();
+    return "<error>";
+  }
 }
 
 std::int64_t SqliteHandle::Number(const std::string& sql) const {

@@ -40,6 +40,8 @@ class SqliteHandle {
   std::string ErrorOf(const std::string& sql) const;
   /// First column of the first row; `<null>` for null, `<no row>` when there is none.
   std::string Text(const std::string& sql) const;
+  /// The same, for those who can try again: std::runtime_error when it cannot be read.
+  std::string TextOrThrow(const std::string& sql) const;
   std::int64_t Number(const std::string& sql) const;
 
  private:
